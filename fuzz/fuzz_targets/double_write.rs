@@ -1,4 +1,5 @@
-//! A double-write area with a right checksum, repaired over a file with whole, torn and empty pages. A whole page stays what it is.
+//! A double-write area with a right checksum, repaired over a file with whole, torn and empty pages. A whole page stays
+//! what it is.
 #![no_main]
 
 use std::sync::Arc;

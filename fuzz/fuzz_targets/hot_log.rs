@@ -1,4 +1,5 @@
-//! A page of a hot log with a right checksum, or a whole segment (`ecotone_testkit::fuzz::hot_log`). The first byte says which, and for a segment how many pages it has.
+//! A page of a hot log with a right checksum, or a whole segment (`ecotone_testkit::fuzz::hot_log`). The first byte
+//! says which, and for a segment how many pages it has.
 #![no_main]
 
 use ecotone_fuzz::bounded;

@@ -1,4 +1,5 @@
-//! The first copy of a manifest, as it is and with right checksums. What is read is written as the same bytes, but for the version and what stands behind it.
+//! The first copy of a manifest, as it is and with right checksums. What is read is written as the same bytes, but for
+//! the version and what stands behind it.
 #![no_main]
 
 use ecotone_fuzz::{bounded, seal_file};

@@ -1,4 +1,5 @@
-//! A page with a right checksum: parsed, read in every way, checked. What passes the check is a page that the builder would make.
+//! A page with a right checksum: parsed, read in every way, checked. What passes the check is a page that the builder
+//! would make.
 #![no_main]
 
 use ecotone_fuzz::bounded;

@@ -1,4 +1,5 @@
-//! A block of a run with a right checksum, or a whole run (`ecotone_testkit::fuzz::run`). The first byte says which, and for a run how many pages it has.
+//! A block of a run with a right checksum, or a whole run (`ecotone_testkit::fuzz::run`). The first byte says which,
+//! and for a run how many pages it has.
 #![no_main]
 
 use ecotone_fuzz::bounded;

@@ -1,4 +1,5 @@
-//! Segments of an index, one after the other, behind a key: read, asked for the page of that key, and written as what reads the same.
+//! Segments of an index, one after the other, behind a key: read, asked for the page of that key, and written as what
+//! reads the same.
 #![no_main]
 
 use ecotone::internal::{

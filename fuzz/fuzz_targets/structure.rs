@@ -1,4 +1,5 @@
-//! The root and the structural records of an lsm, an adaptive or a hash keyspace (`ecotone_testkit::fuzz::structure`), and the input as one of them, or as covers.
+//! The root and the structural records of an lsm, an adaptive or a hash keyspace (`ecotone_testkit::fuzz::structure`),
+//! and the input as one of them, or as covers.
 #![no_main]
 
 use ecotone_engines::{adaptive, hash, lsm};

@@ -1,5 +1,5 @@
-//! A block of a table with a right checksum, or a whole table (`ecotone_testkit::fuzz::table`). The first byte says which, and for a table how many pages it
-//! has.
+//! A block of a table with a right checksum, or a whole table (`ecotone_testkit::fuzz::table`). The first byte says
+//! which, and for a table how many pages it has.
 #![no_main]
 
 use ecotone_fuzz::bounded;

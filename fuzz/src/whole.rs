@@ -24,7 +24,8 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Reads edits from a fuzzer's input: file, sector, offset (two bytes), a length of up to 32, and as many bytes, again and again.
+    /// Reads edits from a fuzzer's input: file, sector, offset (two bytes), a length of up to 32, and as many bytes,
+    /// again and again.
     pub fn list(mut input: &[u8]) -> Vec<Edit> {
         let mut edits = Vec::new();
         while let Some((&[file, sector, low, high, length], rest)) = input.split_first_chunk() {
@@ -48,7 +49,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// The lowest bit of the first byte is 1 where checksums are put right, and the others are the database's. Edits follow.
+    /// The lowest bit of the first byte is 1 where checksums are put right, and the others are the database's. Edits
+    /// follow.
     pub fn parse(input: &[u8]) -> Option<Input> {
         let (&first, edits) = input.split_first()?;
         Some(Input { database: usize::from(first / 2), sealed: first % 2 == 1, edits: Edit::list(edits) })
@@ -68,8 +70,8 @@ pub fn seal_file(file: FileId, bytes: &mut [u8]) {
     seal(file, bytes);
 }
 
-/// Opens the database with these edits and reads everything. If they are sealed, checksums are put right, any content is right, and it is
-/// written to as well; otherwise every answer must be the right one.
+/// Opens the database with these edits and reads everything. If they are sealed, checksums are put right, any content
+/// is right, and it is written to as well; otherwise every answer must be the right one.
 pub fn damage(input: &Input) {
     let original = original(input.database);
     let disk = original.damaged(input);
@@ -83,7 +85,8 @@ pub fn damage(input: &Input) {
     }
 }
 
-/// Repairs the database with these edits into a new one. Whatever they are, damage is no error, and the new database is sound.
+/// Repairs the database with these edits into a new one. Whatever they are, damage is no error, and the new database is
+/// sound.
 pub fn repair(input: &Input) {
     match attempt(&original(input.database).damaged(input)) {
         Err(error) if error.is_corruption() => panic!("{error}"),

@@ -1,4 +1,5 @@
-//! Several threads raise the same counters with `fetch_update`, and a batch moves an amount between two keyspaces at once.
+//! Several threads raise the same counters with `fetch_update`, and a batch moves an amount between two keyspaces at
+//! once.
 //!
 //! `cargo run --example counters -- [DIRECTORY]`; without a directory it works in a temporary one.
 

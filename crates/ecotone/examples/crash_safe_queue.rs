@@ -1,7 +1,8 @@
-//! A queue of jobs that survives power failures: a job is accepted when it is synced, and removed only after it was done.
+//! A queue of jobs that survives power failures: a job is accepted when it is synced, and removed only after it was
+//! done.
 //!
-//! `cargo run --example crash_safe_queue -- [DIRECTORY]`; without a directory it works in a temporary one. Kill it while it works
-//! in a directory of yours, start it again, and it goes on with the jobs that are left.
+//! `cargo run --example crash_safe_queue -- [DIRECTORY]`; without a directory it works in a temporary one. Kill it
+//! while it works in a directory of yours, start it again, and it goes on with the jobs that are left.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,7 @@
 //! Makes many keyspaces with a few records each, and tells what they cost: time, memory, disk, and the next opening.
 //!
-//! `cargo run --release --example many_keyspaces -- ENGINE KEYSPACES RECORDS MEMORY_MIB [DIRECTORY]`, such as `tree 10000 0 256`.
+//! `cargo run --release --example many_keyspaces -- ENGINE KEYSPACES RECORDS MEMORY_MIB [DIRECTORY]`, such as `tree
+//! 10000 0 256`.
 
 use std::{
     error::Error,
@@ -54,7 +55,8 @@ fn resident() -> u64 {
 
 /// Bytes and files of a directory on the disk.
 fn disk(directory: &Path) -> (u64, usize) {
-    let files: Vec<_> = fs::read_dir(directory).into_iter().flatten().flatten().filter_map(|file| file.metadata().ok()).collect();
+    let files: Vec<_> =
+        fs::read_dir(directory).into_iter().flatten().flatten().filter_map(|file| file.metadata().ok()).collect();
     (files.iter().map(|file| file.blocks() * 512).sum(), files.len())
 }
 
@@ -69,7 +71,11 @@ fn tell(what: &str, began: Instant, database: Option<&Database>, directory: &Pat
     );
     if let Some(stats) = database.map(Database::stats) {
         print!("  budget held {:.1}, leased", mib(stats.memory_held));
-        stats.memory.iter().filter(|part| part.bytes > 0).for_each(|part| print!(" {} {:.2}", part.component, mib(part.bytes)));
+        stats
+            .memory
+            .iter()
+            .filter(|part| part.bytes > 0)
+            .for_each(|part| print!(" {} {:.2}", part.component, mib(part.bytes)));
     }
     println!();
 }
@@ -93,7 +99,10 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         let began = Instant::now();
         for (number, keyspace) in made.iter().enumerate() {
             (0..records).try_for_each(|record| {
-                keyspace.insert(format!("{record:08}").as_bytes(), format!("{number} {record} {}", "x".repeat(90)).as_bytes())
+                keyspace.insert(
+                    format!("{record:08}").as_bytes(),
+                    format!("{number} {record} {}", "x".repeat(90)).as_bytes(),
+                )
             })?;
         }
         tell("written", began, Some(&database), &path);

@@ -38,8 +38,9 @@ mod sealed {
     }
 }
 
-/// Writes over any keyspaces of one database that are recovered whole or not at all. Nothing happens before [`commit`](Self::commit); of
-/// several writes to one key the last counts. The encoded batch has at most [`limits::MAX_BATCH`](crate::limits::MAX_BATCH) bytes.
+/// Writes over any keyspaces of one database that are recovered whole or not at all. Nothing happens before
+/// [`commit`](Self::commit); of several writes to one key the last counts. The encoded batch has at most
+/// [`limits::MAX_BATCH`](crate::limits::MAX_BATCH) bytes.
 #[derive(Debug)]
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
@@ -67,7 +68,8 @@ impl Batch {
         Batch { durability: None, database, writes: Vec::new() }
     }
 
-    /// How durable the batch is when `commit` returns. A batch of unlogged keyspaces can only be [`Durability::Buffered`].
+    /// How durable the batch is when `commit` returns. A batch of unlogged keyspaces can only be
+    /// [`Durability::Buffered`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
@@ -96,8 +98,9 @@ impl Batch {
     /// Writes everything.
     ///
     /// # Errors
-    /// As [`Keyspace::insert`]; also a batch that is too large, that mixes logged and unlogged keyspaces, or that names a keyspace of another database. Then
-    /// nothing of it is written; of an unlogged hashed keyspace the first writes may be, since they are made one by one.
+    /// As [`Keyspace::insert`]; also a batch that is too large, that mixes logged and unlogged keyspaces, or that names
+    /// a keyspace of another database. Then nothing of it is written; of an unlogged hashed keyspace the first writes
+    /// may be, since they are made one by one.
     pub fn commit(self) -> Result<()> {
         self.database.inner.check_open()?;
         let spaces = self.database.inner.spaces.read();

@@ -1,8 +1,10 @@
-//! Who may admit a batch now: so that batches never hold between them the room that each of them waits for (`docs/design/waiting.md`, rule 3).
+//! Who may admit a batch now: so that batches never hold between them the room that each of them waits for
+//! (`docs/design/waiting.md`, rule 3).
 //!
-//! A batch is admitted record by record, and waits in between for room that write-out makes. Several that are admitted in part could hold all room there is,
-//! none of it written and so none of it to be made free. So together they take at most a sixteenth of the memory budget while they are being admitted. A
-//! larger one is admitted alone. They come in the order in which they asked.
+//! A batch is admitted record by record, and waits in between for room that write-out makes. Several that are admitted
+//! in part could hold all room there is, none of it written and so none of it to be made free. So together they take at
+//! most a sixteenth of the memory budget while they are being admitted. A larger one is admitted alone. They come in
+//! the order in which they asked.
 
 use std::collections::VecDeque;
 

@@ -60,15 +60,16 @@ impl Builder {
         }
     }
 
-    /// The memory that the database may use, in bytes: caches, indexes, log buffers, I/O buffers, everything that grows. Default 256 MiB,
-    /// at least 16 MiB ([`limits::MIN_BUDGET`]). It is a limit, kept by accounting, not a hint; the program's own code, stacks and what it holds of
-    /// results come on top.
+    /// The memory that the database may use, in bytes: caches, indexes, log buffers, I/O buffers, everything that
+    /// grows. Default 256 MiB, at least 16 MiB ([`limits::MIN_BUDGET`]). It is a limit, kept by accounting, not a hint;
+    /// the program's own code, stacks and what it holds of results come on top.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.memory_budget = bytes;
         self
     }
 
-    /// Bytes of the memory that indexes and filters of lsm keyspaces have at most. Default: what their share of the budget comes to.
+    /// Bytes of the memory that indexes and filters of lsm keyspaces have at most. Default: what their share of the
+    /// budget comes to.
     pub fn table_cache(mut self, bytes: usize) -> Self {
         self.table_cache = Some(bytes);
         self
@@ -86,8 +87,9 @@ impl Builder {
         self
     }
 
-    /// Whether a thread that waits for the disk gives way to others a while, and looks, before it sleeps (default). It gets its answer sooner, and more threads get
-    /// theirs, for processor time that would be idle otherwise. Turn it off where processor time is rationed or costs battery. A slow disk is hardly polled in any case.
+    /// Whether a thread that waits for the disk gives way to others a while, and looks, before it sleeps (default). It
+    /// gets its answer sooner, and more threads get theirs, for processor time that would be idle otherwise. Turn it
+    /// off where processor time is rationed or costs battery. A slow disk is hardly polled in any case.
     pub fn poll_disk(mut self, poll: bool) -> Self {
         self.poll_disk = poll;
         self
@@ -96,14 +98,18 @@ impl Builder {
     /// Opens the database, recovering what its log holds.
     ///
     /// # Errors
-    /// [`Error::Locked`] if it is open elsewhere; [`Error::NotADatabase`] for a path that holds something else, or nothing while
-    /// [`create`](Self::create) is off; [`Error::Corruption`] and [`Error::NewerFormat`] name the file; [`Error::Io`] for missing permissions.
+    /// [`Error::Locked`] if it is open elsewhere; [`Error::NotADatabase`] for a path that holds something else, or
+    /// nothing while [`create`](Self::create) is off; [`Error::Corruption`] and [`Error::NewerFormat`] name the file;
+    /// [`Error::Io`] for missing permissions.
     pub fn open(self) -> Result<Database> {
         self.check()?;
         self.check_path()?;
         let storage = Arc::new(Disk::with_driver(&self.path, self.create, Driver::found(self.poll_disk))?);
         let tree = TreeFamily::default();
-        let lsm = self.table_cache.map_or_else(LsmFamily::default, LsmFamily::with_table_cache).behind(Arc::new(tree.clone()));
+        let lsm = self
+            .table_cache
+            .map_or_else(LsmFamily::default, LsmFamily::with_table_cache)
+            .behind(Arc::new(tree.clone()));
         let adaptive = AdaptiveFamily::beside(&lsm, &tree);
         let families: Vec<Arc<dyn Family>> =
             vec![Arc::new(tree), Arc::new(lsm), Arc::new(HashFamily::default()), Arc::new(adaptive)];
@@ -129,7 +135,13 @@ impl Builder {
             0 => Scheduler::manual(health.clone()),
             workers => Scheduler::threaded(workers, health.clone()),
         };
-        Environment { database, storage: parts.storage.clone(), memory: Memory::new(self.memory_budget), scheduler, health }
+        Environment {
+            database,
+            storage: parts.storage.clone(),
+            memory: Memory::new(self.memory_budget),
+            scheduler,
+            health,
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -168,7 +180,8 @@ impl Builder {
     }
 }
 
-/// Fails unless a new database can be made at `path` without touching anything: there is nothing, or an empty directory.
+/// Fails unless a new database can be made at `path` without touching anything: there is nothing, or an empty
+/// directory.
 pub(crate) fn check_vacant(path: &Path) -> Result<()> {
     let vacant = match std::fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_none(),
@@ -178,8 +191,8 @@ pub(crate) fn check_vacant(path: &Path) -> Result<()> {
     if vacant { Ok(()) } else { Err(taken()) }
 }
 
-/// Whether only Ecotone makes files of this name. `log.1` alone is somebody's rotated log, which making a database would remove; what an interrupted
-/// creation left has the lock file beside it.
+/// Whether only Ecotone makes files of this name. `log.1` alone is somebody's rotated log, which making a database
+/// would remove; what an interrupted creation left has the lock file beside it.
 fn is_ours(name: &str) -> bool {
     name == "LOCK" || matches!(FileId::parse(name), Some(FileId::Manifest(_)))
 }

@@ -52,7 +52,8 @@ struct View {
 }
 
 impl View {
-    /// Looks at all keyspaces. What one that is not in use will write to the log comes behind the position, since that is looked at before.
+    /// Looks at all keyspaces. What one that is not in use will write to the log comes behind the position, since that
+    /// is looked at before.
     fn take(spaces: Vec<Arc<Space>>, applied: Seq, last: &Manifest) -> Result<View> {
         let (mut taken, last) = (BTreeMap::new(), last.keyspaces.iter().map(|record| (record.id, record.watermark)));
         let last: BTreeMap<u32, Seq> = last.collect();
@@ -108,8 +109,9 @@ impl Inner {
         });
     }
 
-    /// Flushes what is oldest, so that a slice of the log comes free. The log calls again while more than half of its limit is used: writers that are
-    /// slowed down get room slice by slice, and whatever is dirty stays so for as long as the log allows, to be written with what its page gets until then.
+    /// Flushes what is oldest, so that a slice of the log comes free. The log calls again while more than half of its
+    /// limit is used: writers that are slowed down get room slice by slice, and whatever is dirty stays so for as long
+    /// as the log allows, to be written with what its page gets until then.
     fn relieve_log(&self) -> Result<()> {
         let (used, began) = (self.wal.used(), self.shared.clock.now());
         let slice = self.relief.slice(used, self.wal.options().limit_bytes);
@@ -133,14 +135,20 @@ impl Inner {
         })
     }
 
-    /// Flushes, ends background work, and makes a checkpoint after which nothing is written. Where nothing was written since a clean shutdown, nothing is. What has no
-    /// space in the files on a full disk stays in the log, which the next opening replays.
+    /// Flushes, ends background work, and makes a checkpoint after which nothing is written. Where nothing was written
+    /// since a clean shutdown, nothing is. What has no space in the files on a full disk stays in the log, which the
+    /// next opening replays.
     pub(crate) fn shut_down_cleanly(&self) -> Result<()> {
-        let flushed =
-            self.health.check().and_then(|()| self.before_close()).and_then(|()| self.patiently(|| self.flush_spaces()));
+        let flushed = self
+            .health
+            .check()
+            .and_then(|()| self.before_close())
+            .and_then(|()| self.patiently(|| self.flush_spaces()));
         self.scheduler.stop();
-        let last =
-            || self.health.unless_panics("the last checkpoint", || self.patiently(|| self.checkpoint(Checkpoint::AtShutdown)));
+        let last = || {
+            self.health
+                .unless_panics("the last checkpoint", || self.patiently(|| self.checkpoint(Checkpoint::AtShutdown)))
+        };
         match flushed.and_then(|()| last()) {
             Err(error) if error.is_no_space() && self.all_spaces().iter().all(|space| space.logged) => {
                 tracing::warn!(%error, "closed on a full disk: the next opening replays the log");
@@ -177,8 +185,8 @@ impl Inner {
         })
     }
 
-    /// Has recovery replay nothing of a keyspace that was written before now. Loaded records are not in the log, so a delete of one of their keys that came
-    /// before them and is replayed would take them away.
+    /// Has recovery replay nothing of a keyspace that was written before now. Loaded records are not in the log, so a
+    /// delete of one of their keys that came before them and is replayed would take them away.
     pub(crate) fn settle(&self, space: &Space) -> Result<()> {
         if !space.logged {
             return Ok(());
@@ -199,7 +207,8 @@ impl Inner {
         let (kept_from, began) = (self.wal.kept_from(), self.shared.clock.now_for_log());
         let applied = self.wal.applied();
         let view = View::take(self.all_spaces(), applied, &manifest)?;
-        // A manifest must not know more than the log does after a power failure: its positions would be given out again.
+        // A manifest must not know more than the log does after a power failure: its positions would be given out
+        // again.
         self.wal.commit(view.known(), Durability::Sync)?;
         let replay = view.replay();
         let next = Manifest { clean: when == Checkpoint::AtShutdown, ..self.describe(&manifest, &view) };
@@ -230,8 +239,8 @@ impl Inner {
     }
 }
 
-/// The watermark first: what is flushed meanwhile only makes it more careful than it need be. It never goes back: below the last one everything was in files, and an engine may tell
-/// of a write that came later by a position before it.
+/// The watermark first: what is flushed meanwhile only makes it more careful than it need be. It never goes back: below
+/// the last one everything was in files, and an engine may tell of a write that came later by a position before it.
 fn take(space: &Arc<Space>, applied: Seq, last: Seq) -> Result<Option<Taken>> {
     let unflushed = space.engine().first_unflushed().filter(|_| space.logged && !bug!(WatermarkTooHigh));
     let watermark = unflushed.map_or(applied, |first| first.min(applied)).max(last);

@@ -22,7 +22,8 @@ use crate::{
     stripes::{self, Locked},
 };
 
-/// Bytes that a thread keeps for the encoded record of its next write: more than any single one has, so that only batches allocate.
+/// Bytes that a thread keeps for the encoded record of its next write: more than any single one has, so that only
+/// batches allocate.
 const KEPT: usize = 4096;
 /// Bytes that a record takes in a cache beyond key and value, as the log's weight counts them.
 const RECORD_OVERHEAD: usize = 32;
@@ -50,7 +51,8 @@ fn without_vain<'a, 't>(targets: &'a [Target<'t>]) -> Cow<'a, [Target<'t>]> {
 }
 
 impl Target<'_> {
-    /// Whether it deletes from a keyspace that has no record. It must not make the files of that: there may be no space for them.
+    /// Whether it deletes from a keyspace that has no record. It must not make the files of that: there may be no space
+    /// for them.
     #[inline]
     fn is_vain(&self) -> bool {
         self.operation.value.is_none() && self.space.lazy.is_unwritten()
@@ -107,7 +109,9 @@ impl Inner {
     pub(crate) fn write_batch(&self, targets: &[Target<'_>], durability: Option<Durability>) -> Result<()> {
         let Some(first) = targets.first() else { return Ok(()) };
         if targets.iter().any(|target| target.space.logged != first.space.logged) {
-            return Err(Error::Invalid("a batch cannot mix logged and unlogged keyspaces; commit one batch for each".into()));
+            return Err(Error::Invalid(
+                "a batch cannot mix logged and unlogged keyspaces; commit one batch for each".into(),
+            ));
         }
         let durability = durability.unwrap_or(first.space.default_durability(self.durability));
         first.space.check_durability(durability)?;
@@ -124,7 +128,8 @@ impl Inner {
         self.patiently(|| self.write_together(targets, durability))
     }
 
-    /// Does for an operation that changes nothing what any does: it is refused alike, and what was written before is as durable as was asked for.
+    /// Does for an operation that changes nothing what any does: it is refused alike, and what was written before is as
+    /// durable as was asked for.
     fn check_vain(&self, target: Target<'_>, durability: Durability) -> Result<()> {
         self.begin_writing()?;
         limits_check::operation(target.operation)?;
@@ -138,17 +143,19 @@ impl Inner {
         self.commit(targets, durability, || Some(self.stripes.lock_all(stripes))).map(|_| ())
     }
 
-    /// Writes an unlogged batch of which an engine takes a part without stripes: that part is a row of single writes, after the others.
+    /// Writes an unlogged batch of which an engine takes a part without stripes: that part is a row of single writes,
+    /// after the others.
     fn write_singly(&self, targets: &[Target<'_>], durability: Durability) -> Result<()> {
-        let others: Vec<Target<'_>> = targets.iter().copied().filter(|target| target.space.latch_free().is_none()).collect();
+        let others: Vec<Target<'_>> =
+            targets.iter().copied().filter(|target| target.space.latch_free().is_none()).collect();
         pace(&others)?;
         self.patiently(|| self.write_together(&others, durability))?;
         let singles = targets.iter().filter_map(|target| Some((target.space.latch_free()?, target.operation)));
         singles.into_iter().try_for_each(|(engine, operation)| self.patiently(|| engine.put(operation)))
     }
 
-    /// Writes one operation. What the log need not have may replace a record that is not written out yet: that takes no admission. An engine that orders the
-    /// writes of a key by itself takes no stripe either.
+    /// Writes one operation. What the log need not have may replace a record that is not written out yet: that takes no
+    /// admission. An engine that orders the writes of a key by itself takes no stripe either.
     fn commit_one<'a>(
         &'a self,
         target: Target<'_>,
@@ -174,7 +181,8 @@ impl Inner {
         self.patiently(|| self.commit(&[target], durability, &lock))
     }
 
-    /// The path itself. `lock` takes the stripes, or refuses because one has moved; then nothing is written and the answer is false.
+    /// The path itself. `lock` takes the stripes, or refuses because one has moved; then nothing is written and the
+    /// answer is false.
     fn commit<'a>(
         &'a self,
         targets: &[Target<'_>],
@@ -202,7 +210,8 @@ impl Inner {
         body: &mut Vec<u8>,
     ) -> Result<bool> {
         encode(targets, body)?;
-        let room = if targets.iter().all(|target| target.operation.value.is_none()) { Room::Delete } else { Room::Write };
+        let room =
+            if targets.iter().all(|target| target.operation.value.is_none()) { Room::Delete } else { Room::Write };
         let mut admitted = Admitted::all(targets)?;
         let reservation = self.wal.reserve(room, body.len())?;
         let Some(locked) = lock() else { return Ok(false) };
@@ -218,7 +227,11 @@ impl Inner {
         Ok(true)
     }
 
-    fn commit_unlogged<'a>(&'a self, targets: &[Target<'_>], lock: impl FnOnce() -> Option<Locked<'a>>) -> Result<bool> {
+    fn commit_unlogged<'a>(
+        &'a self,
+        targets: &[Target<'_>],
+        lock: impl FnOnce() -> Option<Locked<'a>>,
+    ) -> Result<bool> {
         let mut admitted = Admitted::all(targets)?;
         let Some(_locked) = lock() else { return Ok(false) };
         let _arrivals = arrive(targets);

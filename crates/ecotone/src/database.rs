@@ -63,7 +63,8 @@ pub(crate) struct Inner {
     pub(crate) spaces: RwLock<BTreeMap<String, Arc<Space>>>,
     /// For the gaps of all keyspaces.
     gap_places: Arc<Places>,
-    /// The manifest as last stored. Locked for the whole of a checkpoint, a creation and a drop, which so happen one at a time.
+    /// The manifest as last stored. Locked for the whole of a checkpoint, a creation and a drop, which so happen one at
+    /// a time.
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) durability: Durability,
     pub(crate) shared: Shared,
@@ -99,10 +100,12 @@ impl Database {
         Builder::new(path.as_ref())
     }
 
-    /// Opens the keyspace `name`, or makes it with `options` if there is none. An existing one keeps the options it was made with.
+    /// Opens the keyspace `name`, or makes it with `options` if there is none. An existing one keeps the options it was
+    /// made with.
     ///
     /// # Errors
-    /// A name that is empty, longer than [`limits::MAX_NAME`] bytes or holds control characters; an existing keyspace of another engine; a full disk.
+    /// A name that is empty, longer than [`limits::MAX_NAME`] bytes or holds control characters; an existing keyspace
+    /// of another engine; a full disk.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.ordered(self.open_or_create(name, &options.creation)?)
     }
@@ -159,7 +162,8 @@ impl Database {
         inner.check_writable()?;
         let mut manifest = inner.manifest.lock();
         let _held = held::hold(Kind::Manifest);
-        let space = inner.spaces.read().get(name).cloned().ok_or_else(|| Error::UnknownKeyspace { name: name.to_owned() })?;
+        let space =
+            inner.spaces.read().get(name).cloned().ok_or_else(|| Error::UnknownKeyspace { name: name.to_owned() })?;
         let mut next = manifest.next();
         next.keyspaces.retain(|record| record.id != space.id);
         inner.store(&mut manifest, next)?;
@@ -177,8 +181,8 @@ impl Database {
         Batch::new(self.clone())
     }
 
-    /// Makes everything written so far durable and brings it into the data files, unlogged keyspaces included, and writes a checkpoint, so that the next
-    /// open has nothing to replay. Long if much is unwritten.
+    /// Makes everything written so far durable and brings it into the data files, unlogged keyspaces included, and
+    /// writes a checkpoint, so that the next open has nothing to replay. Long if much is unwritten.
     pub fn flush(&self) -> Result<()> {
         self.inner.check_writable()?;
         self.inner.patiently(|| self.inner.flush_all())
@@ -190,7 +194,8 @@ impl Database {
         self.inner.wal.commit(self.inner.wal.tail(), Durability::Sync)
     }
 
-    /// Numbers: memory against budget, log, device requests, and each keyspace's own. In a process that was forked off, none but why.
+    /// Numbers: memory against budget, log, device requests, and each keyspace's own. In a process that was forked off,
+    /// none but why.
     pub fn stats(&self) -> Stats {
         if self.inner.life.is_over() {
             return Stats { failure: Some(Error::Forked.to_string()), ..Stats::default() };
@@ -215,8 +220,9 @@ impl Database {
         if self.inner.life.is_over() { Some(Arc::new(Error::Forked)) } else { self.inner.health.cause() }
     }
 
-    /// Flushes, writes a checkpoint and closes; other handles and iterators fail with [`Error::Closed`] from now on. When this returns, also with an error, the
-    /// database can be opened again, by whomever. Dropping the last handle does the same, but can only log an error.
+    /// Flushes, writes a checkpoint and closes; other handles and iterators fail with [`Error::Closed`] from now on.
+    /// When this returns, also with an error, the database can be opened again, by whomever. Dropping the last handle
+    /// does the same, but can only log an error.
     ///
     /// # Errors
     /// If not everything could be flushed. What was acknowledged is in the log then.
@@ -241,7 +247,9 @@ impl Database {
             Ok(space) if space.kind == creation.engine => space.check_logged(creation.logged).map(|()| space),
             Ok(space) => {
                 let (has, wants, open) = (space.kind, &creation.engine, space.opened_with());
-                Err(Error::Invalid(format!("the keyspace {name:?} has the engine {has}, not {wants}; open it with {open}")))
+                Err(Error::Invalid(format!(
+                    "the keyspace {name:?} has the engine {has}, not {wants}; open it with {open}"
+                )))
             }
             Err(error) => Err(error),
         }
@@ -356,8 +364,8 @@ impl Inner {
         let limit = u64::from(u32::MAX);
         let above = Error::Limit { what: "the number of keyspaces ever made", limit, actual: limit + 1 };
         let next_keyspace = id.checked_add(1).ok_or(above)?;
-        // The log's tail may be lost in a power failure and its positions be given out again, so the keyspace begins where replay does. Nothing in the
-        // log has its number.
+        // The log's tail may be lost in a power failure and its positions be given out again, so the keyspace begins
+        // where replay does. Nothing in the log has its number.
         let position = manifest.replay;
         let record = KeyspaceRecord {
             id,
@@ -396,7 +404,8 @@ impl Inner {
         recovery::remove_files(&*self.storage, |file| file.keyspace() == Some(keyspace))
     }
 
-    /// Ends background work after a last flush, makes a last checkpoint, and lets others open the files. Only the first call does anything; others wait for it.
+    /// Ends background work after a last flush, makes a last checkpoint, and lets others open the files. Only the first
+    /// call does anything; others wait for it.
     pub(crate) fn shut_down(&self) -> Result<()> {
         if self.life.is_over() {
             return Err(Error::Forked);

@@ -1,7 +1,9 @@
-//! Gaps: ranges of an ordered keyspace that have no record, so that a scan which begins in one goes on behind it (`docs/design/gaps.md`).
+//! Gaps: ranges of an ordered keyspace that have no record, so that a scan which begins in one goes on behind it
+//! (`docs/design/gaps.md`).
 //!
-//! A scan passes over deleted records that stand there until they are merged or written out. Where records are taken off one end, as from a queue, each look
-//! at that end would pass over all that were ever taken. So a scan notes down how far it went before it came to a record, and the next one jumps.
+//! A scan passes over deleted records that stand there until they are merged or written out. Where records are taken
+//! off one end, as from a queue, each look at that end would pass over all that were ever taken. So a scan notes down
+//! how far it went before it came to a record, and the next one jumps.
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
@@ -20,7 +22,8 @@ const MOST_OF_ALL: usize = 8192;
 const LONGEST_BOUND: usize = 256;
 /// Inserts into a gap that no scan uses in between, after which it goes.
 const MOST_CUTS: u8 = 8;
-/// Writes and scans of a keyspace, none of which began in a gap, after which its gaps go, and writes need not look for them any more.
+/// Writes and scans of a keyspace, none of which began in a gap, after which its gaps go, and writes need not look for
+/// them any more.
 const UNUSED: u32 = 1 << 16;
 
 /// Nobody notes anything down.
@@ -214,7 +217,8 @@ impl Gaps {
     /// Whether it must be told of records that come. Asked by who holds their stripes.
     #[inline]
     pub(crate) fn are_noted(&self) -> bool {
-        // What switches it on has had these stripes since, or will have them, and then waits until the records are applied.
+        // What switches it on has had these stripes since, or will have them, and then waits until the records are
+        // applied.
         self.mode.load(Ordering::Relaxed) != OFF
     }
 
@@ -256,7 +260,8 @@ impl Gaps {
         state.forget();
     }
 
-    /// Gaps that there are; how often one was learned or became longer; deleted records that scans passed over before their first one.
+    /// Gaps that there are; how often one was learned or became longer; deleted records that scans passed over before
+    /// their first one.
     pub(crate) fn stats(&self) -> [(&'static str, u64); 3] {
         let (learned, passed) = (self.learned.load(Ordering::Relaxed), self.passed.load(Ordering::Relaxed));
         [("gaps", self.state.lock().gaps.len() as u64), ("gaps_learned", learned), ("deletes_passed", passed)]
@@ -282,7 +287,8 @@ impl Gaps {
 }
 
 impl First {
-    /// It has come to its first record, or there is none, after so many deleted ones. `pass` has each stripe for a moment.
+    /// It has come to its first record, or there is none, after so many deleted ones. `pass` has each stripe for a
+    /// moment.
     pub(crate) fn found(mut self, key: Option<&[u8]>, deletes: u64, pass: impl FnOnce()) {
         if deletes == 0 {
             return;
@@ -334,7 +340,9 @@ impl State {
     fn leave_gaps(&mut self, range: &mut Range, direction: Direction) -> bool {
         let span = Span::of(range);
         let found = match direction {
-            Direction::Up => self.gaps.range_mut::<[u8], _>((Bound::Unbounded, Bound::Included(&*span.low))).next_back(),
+            Direction::Up => {
+                self.gaps.range_mut::<[u8], _>((Bound::Unbounded, Bound::Included(&*span.low))).next_back()
+            }
             Direction::Down => {
                 let end = span.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
                 self.gaps.range_mut::<[u8], _>((Bound::Unbounded, end)).next_back()
@@ -405,7 +413,8 @@ impl State {
         self.gaps.remove_entry(&low)
     }
 
-    /// Has a range that has no record be a gap, together with those that it touches. One that touches none only if it is `worth` one. Whether it was done.
+    /// Has a range that has no record be a gap, together with those that it touches. One that touches none only if it
+    /// is `worth` one. Whether it was done.
     fn add(&mut self, mut span: Span, worth: bool, places: &Arc<Places>) -> bool {
         let mut place = None;
         while let Some((low, gap)) = self.remove_touching(&span) {

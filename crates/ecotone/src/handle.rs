@@ -71,14 +71,21 @@ impl<E: Engine + ?Sized> Handle<E> {
             found(number, value);
         });
         match looked {
-            Err(Error::Memory { .. }) => self.database.inner.patiently(|| self.find_the_rest(keys, &mut is_found, &mut found)),
+            Err(Error::Memory { .. }) => {
+                self.database.inner.patiently(|| self.find_the_rest(keys, &mut is_found, &mut found))
+            }
             looked => looked,
         }
     }
 
     /// Looks for the keys that are not found yet.
     #[cold]
-    fn find_the_rest(&self, keys: &[&[u8]], is_found: &mut [bool], found: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+    fn find_the_rest(
+        &self,
+        keys: &[&[u8]],
+        is_found: &mut [bool],
+        found: &mut impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
         let numbers: Vec<usize> = (0..keys.len()).filter(|number| !is_found[*number]).collect();
         let rest: Vec<&[u8]> = numbers.iter().map(|number| keys[*number]).collect();
         self.engine.multi_get(&rest, &mut |place, value| {

@@ -8,8 +8,8 @@ use crate::{Database, Error, Result, iter::owned};
 
 /// An owned iterator over all records of a hashed keyspace, in an order of its own. It keeps the database open.
 ///
-/// Consistent per key, as [`Iter`](crate::Iter) is: a key is given at most once, with a value that was its newest at some time since the iterator was made, and
-/// a key that exists all that time is given. After an error it ends.
+/// Consistent per key, as [`Iter`](crate::Iter) is: a key is given at most once, with a value that was its newest at
+/// some time since the iterator was made, and a key that exists all that time is given. After an error it ends.
 pub struct HashIter {
     /// The records, or an error to give and then nothing.
     records: std::result::Result<Box<dyn Walk>, Option<Error>>,

@@ -6,8 +6,8 @@ use ecotone_engines::{engine::Hashed, merge::Merge};
 
 use crate::{Durability, KeyspaceStats, Result, Swap, handle::Handle, hash_iter::HashIter};
 
-/// A handle of a keyspace that finds its keys by a hash and keeps no order of them. Clones share it; any thread may use it. The limits of keys and values are
-/// those of a [`Keyspace`](crate::Keyspace), and so are the errors.
+/// A handle of a keyspace that finds its keys by a hash and keeps no order of them. Clones share it; any thread may use
+/// it. The limits of keys and values are those of a [`Keyspace`](crate::Keyspace), and so are the errors.
 #[derive(Clone)]
 pub struct HashKeyspace {
     pub(crate) handle: Handle<dyn Hashed>,
@@ -42,8 +42,8 @@ impl HashKeyspace {
         self.handle.get(key.as_ref())
     }
 
-    /// Copies the value of `key` into `value`, which holds nothing else then; false, and an empty `value`, if there is none. A buffer that is
-    /// used again for key after key costs no allocation where a record is in memory.
+    /// Copies the value of `key` into `value`, which holds nothing else then; false, and an empty `value`, if there is
+    /// none. A buffer that is used again for key after key costs no allocation where a record is in memory.
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         self.handle.get_into(key.as_ref(), value)
     }
@@ -53,14 +53,15 @@ impl HashKeyspace {
         Ok(self.get(key)?.is_some())
     }
 
-    /// The values of many keys, in their order. Their reads are in flight together, so this is much faster than one [`get`](Self::get)
-    /// after the other.
+    /// The values of many keys, in their order. Their reads are in flight together, so this is much faster than one
+    /// [`get`](Self::get) after the other.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
         self.handle.multi_get(keys)
     }
 
-    /// The values of many keys, as [`multi_get`](Self::multi_get), but lent: `found` is called once for each key, in whatever order, with its place in `keys`
-    /// and its value. What is in memory costs no allocation. After an error not all keys have been looked for.
+    /// The values of many keys, as [`multi_get`](Self::multi_get), but lent: `found` is called once for each key, in
+    /// whatever order, with its place in `keys` and its value. What is in memory costs no allocation. After an error
+    /// not all keys have been looked for.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -76,11 +77,12 @@ impl HashKeyspace {
         self.handle.multi_get_with(keys, found)
     }
 
-    /// Replaces the value of `key` by what `update` makes of it (`None`: no value, or delete), atomically, and gives the value before.
+    /// Replaces the value of `key` by what `update` makes of it (`None`: no value, or delete), atomically, and gives
+    /// the value before.
     ///
-    /// `update` runs without locks, and *again* whenever another write came between, so it should be cheap and have no effects of its own.
-    /// It may use the database, except that writing `key` itself makes it run forever. If it panics, nothing is written.
-    /// Making nothing of nothing writes nothing, so it promises no more than a read.
+    /// `update` runs without locks, and *again* whenever another write came between, so it should be cheap and have no
+    /// effects of its own. It may use the database, except that writing `key` itself makes it run forever. If it
+    /// panics, nothing is written. Making nothing of nothing writes nothing, so it promises no more than a read.
     pub fn fetch_update(
         &self,
         key: impl AsRef<[u8]>,
@@ -106,7 +108,8 @@ impl HashKeyspace {
     /// Adds to the counter `key`, or appends to its value, atomically. What is there need not be brought to the caller.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert); [`Error::Invalid`](crate::Error::Invalid) for an addition to a value that has not eight bytes. Then nothing is written.
+    /// As [`insert`](Self::insert); [`Error::Invalid`](crate::Error::Invalid) for an addition to a value that has not
+    /// eight bytes. Then nothing is written.
     pub fn merge(&self, key: impl AsRef<[u8]>, merge: Merge<'_>) -> Result<()> {
         self.handle.merge(key.as_ref(), merge)
     }

@@ -1,5 +1,5 @@
-//! What is done while nobody writes: what the log keeps, and deletes for which files keep much, go into the files, so that their space comes back and an opening has
-//! little to do (decision 16, "When nobody does anything").
+//! What is done while nobody writes: what the log keeps, and deletes for which files keep much, go into the files, so
+//! that their space comes back and an opening has little to do (decision 16, "When nobody does anything").
 
 use std::sync::Arc;
 

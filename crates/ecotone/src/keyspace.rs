@@ -36,7 +36,9 @@ impl Keyspace {
     /// Stores `value` under `key`, replacing what was there.
     ///
     /// # Errors
-    /// [`Error::Limit`](crate::Error::Limit) for keys and values out of bounds, [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full, [`Error::Poisoned`](crate::Error::Poisoned) after a failed write.
+    /// [`Error::Limit`](crate::Error::Limit) for keys and values out of bounds,
+    /// [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full, [`Error::Poisoned`](crate::Error::Poisoned)
+    /// after a failed write.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.handle.write(key.as_ref(), Some(value.as_ref()))
     }
@@ -51,8 +53,8 @@ impl Keyspace {
         self.handle.get(key.as_ref())
     }
 
-    /// Copies the value of `key` into `value`, which holds nothing else then; false, and an empty `value`, if there is none. A buffer that is
-    /// used again for key after key costs no allocation where a record is in memory.
+    /// Copies the value of `key` into `value`, which holds nothing else then; false, and an empty `value`, if there is
+    /// none. A buffer that is used again for key after key costs no allocation where a record is in memory.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -73,14 +75,15 @@ impl Keyspace {
         Ok(self.get(key)?.is_some())
     }
 
-    /// The values of many keys, in their order. Their reads are in flight together, so this is much faster than one [`get`](Self::get)
-    /// after the other.
+    /// The values of many keys, in their order. Their reads are in flight together, so this is much faster than one
+    /// [`get`](Self::get) after the other.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
         self.handle.multi_get(keys)
     }
 
-    /// The values of many keys, as [`multi_get`](Self::multi_get), but lent: `found` is called once for each key, in whatever order, with its place in `keys`
-    /// and its value. What is in memory costs no allocation. After an error not all keys have been looked for.
+    /// The values of many keys, as [`multi_get`](Self::multi_get), but lent: `found` is called once for each key, in
+    /// whatever order, with its place in `keys` and its value. What is in memory costs no allocation. After an error
+    /// not all keys have been looked for.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -96,8 +99,8 @@ impl Keyspace {
         self.handle.multi_get_with(keys, found)
     }
 
-    /// The records whose keys lie in `range`, in order. A range whose start lies above its end is empty. A short scan reads little; the longer one goes
-    /// on, the more it reads ahead.
+    /// The records whose keys lie in `range`, in order. A range whose start lies above its end is empty. A short scan
+    /// reads little; the longer one goes on, the more it reads ahead.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
         let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         self.cursor(owned(range.start_bound()), owned(range.end_bound()))
@@ -125,14 +128,16 @@ impl Keyspace {
         self.iter().next_back().transpose()
     }
 
-    /// Replaces the value of `key` by what `update` makes of it (`None`: no value, or delete), atomically, and gives the value before.
+    /// Replaces the value of `key` by what `update` makes of it (`None`: no value, or delete), atomically, and gives
+    /// the value before.
     ///
-    /// `update` runs without locks, and *again* whenever another write gave the key another value meanwhile, so it should be cheap and have no effects of its own.
-    /// It may use the database. If it panics, nothing is written. Making nothing of nothing writes nothing, so it promises no more than a read.
+    /// `update` runs without locks, and *again* whenever another write gave the key another value meanwhile, so it
+    /// should be cheap and have no effects of its own. It may use the database. If it panics, nothing is written.
+    /// Making nothing of nothing writes nothing, so it promises no more than a read.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert); [`Error::Invalid`](crate::Error::Invalid) if it was overtaken a hundred thousand times: by an `update` that itself writes
-    /// another value to `key` in each run.
+    /// As [`insert`](Self::insert); [`Error::Invalid`](crate::Error::Invalid) if it was overtaken a hundred thousand
+    /// times: by an `update` that itself writes another value to `key` in each run.
     pub fn fetch_update(
         &self,
         key: impl AsRef<[u8]>,
@@ -169,13 +174,15 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// As [`insert`](Self::insert); [`Error::Invalid`](crate::Error::Invalid) for an addition to a value that has not eight bytes. Then nothing is written.
+    /// As [`insert`](Self::insert); [`Error::Invalid`](crate::Error::Invalid) for an addition to a value that has not
+    /// eight bytes. Then nothing is written.
     pub fn merge(&self, key: impl AsRef<[u8]>, merge: Merge<'_>) -> Result<()> {
         self.handle.merge(key.as_ref(), merge)
     }
 
-    /// Loads records that come in strictly ascending order, all above every key present, straight into full pages: the fastest way to fill
-    /// a keyspace. Durable when it returns the number of records; after a crash in between, a prefix of them is there.
+    /// Loads records that come in strictly ascending order, all above every key present, straight into full pages: the
+    /// fastest way to fill a keyspace. Durable when it returns the number of records; after a crash in between, a
+    /// prefix of them is there.
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) names the first key that is out of order; the records before it stay.
@@ -195,10 +202,11 @@ impl Keyspace {
         self.handle.engine.clone().bulk_load(&mut records)
     }
 
-    /// Merges what was written before into as few tables as it takes, so that nothing is left of what was deleted or replaced: for a keyspace that is read
-    /// for long after it was written. `progress` is told again and again how many bytes have been moved of how many. Others may read and write meanwhile;
-    /// what they write may stay where it is. It writes a few tables at a time, for which the disk needs room. False if the engine has nothing to merge: a
-    /// tree is kept in shape where it lies.
+    /// Merges what was written before into as few tables as it takes, so that nothing is left of what was deleted or
+    /// replaced: for a keyspace that is read for long after it was written. `progress` is told again and again how many
+    /// bytes have been moved of how many. Others may read and write meanwhile; what they write may stay where it is. It
+    /// writes a few tables at a time, for which the disk needs room. False if the engine has nothing to merge: a tree
+    /// is kept in shape where it lies.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -212,7 +220,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full, and what reading what is there can fail with. What was merged until then stays so.
+    /// [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full, and what reading what is there can fail with.
+    /// What was merged until then stays so.
     pub fn compact(&self, mut progress: impl FnMut(u64, u64)) -> Result<bool> {
         self.handle.database.inner.check_writable()?;
         self.handle.engine.compact(&mut |moved, all| {
@@ -226,15 +235,17 @@ impl Keyspace {
         self.handle.stats()
     }
 
-    /// Looks at the shape of the keyspace: walks over its structure and reads a few hundred pages. `None` if its engine has no such look.
+    /// Looks at the shape of the keyspace: walks over its structure and reads a few hundred pages. `None` if its engine
+    /// has no such look.
     pub fn survey(&self) -> Result<Option<Survey>> {
         self.handle.database.inner.check_open()?;
         self.handle.engine.survey()
     }
 
-    /// Says how a range of keys will be used, for who knows it before the engine finds out: an adaptive keyspace has a range that is scanned in pages, and one that is
-    /// written in tables. What is there of the range is changed in the background, in the part of the time that the option `adapt` leaves. Kept in memory, for at most 64
-    /// ranges; gone when the database is closed. Other engines have nothing to choose.
+    /// Says how a range of keys will be used, for who knows it before the engine finds out: an adaptive keyspace has a
+    /// range that is scanned in pages, and one that is written in tables. What is there of the range is changed in the
+    /// background, in the part of the time that the option `adapt` leaves. Kept in memory, for at most 64 ranges; gone
+    /// when the database is closed. Other engines have nothing to choose.
     ///
     /// ```
     /// use ecotone::{Database, Engine, Hint, KeyspaceOptions};
@@ -254,7 +265,8 @@ impl Keyspace {
         self.handle.engine.hint(&(owned(range.start_bound()), owned(range.end_bound())), hint)
     }
 
-    /// Ranges of an adaptive keyspace that are kept in another way than as plain tables, or are to be; none for other engines.
+    /// Ranges of an adaptive keyspace that are kept in another way than as plain tables, or are to be; none for other
+    /// engines.
     pub fn shapes(&self) -> Vec<RangeShape> {
         self.handle.engine.shapes()
     }

@@ -1,11 +1,14 @@
 //! **Ecotone**: an embedded, persistent key-value store for data several times larger than memory on NVMe disks.
 //!
-//! A [`Database`] is a directory with one write-ahead log and one memory budget. It holds *keyspaces*, each made with an engine that suits its use:
+//! A [`Database`] is a directory with one write-ahead log and one memory budget. It holds *keyspaces*, each made with
+//! an engine that suits its use:
 //!
-//! - [`Keyspace`], ordered, with ranges: [`Engine::Tree`], an update-in-place tree behind a record cache (after TreeLine, VLDB 2023); or
-//!   [`Engine::Lsm`], tables in levels with learned indexes, for data that is written much and read rarely (after SpongeKV); or [`Engine::Adaptive`], tables whose
-//!   scanned ranges become pages, and tables again (after AHA-tree).
-//! - [`HashKeyspace`], for point reads and writes, counters and updates: a hybrid log under a latch-free index, with a read cache and a cold tier (after F2).
+//! - [`Keyspace`], ordered, with ranges: [`Engine::Tree`], an update-in-place tree behind a record cache (after
+//!   TreeLine, VLDB 2023); or [`Engine::Lsm`], tables in levels with learned indexes, for data that is written much and
+//!   read rarely (after SpongeKV); or [`Engine::Adaptive`], tables whose scanned ranges become pages, and tables again
+//!   (after AHA-tree).
+//! - [`HashKeyspace`], for point reads and writes, counters and updates: a hybrid log under a latch-free index, with a
+//!   read cache and a cold tier (after F2).
 //!
 //! ```
 //! use ecotone::{Database, KeyspaceOptions};
@@ -25,15 +28,15 @@
 //!
 //! # Durability
 //!
-//! The default is [`Durability::Buffered`]: when a write returns, it survives the death of the process, not a power failure. With
-//! [`Durability::Sync`] it survives both. What survives is always a prefix of what was written. Choose per write:
-//! [`Keyspace::durability`], [`Batch::durability`]. A keyspace can also be *unlogged*
+//! The default is [`Durability::Buffered`]: when a write returns, it survives the death of the process, not a power
+//! failure. With [`Durability::Sync`] it survives both. What survives is always a prefix of what was written. Choose
+//! per write: [`Keyspace::durability`], [`Batch::durability`]. A keyspace can also be *unlogged*
 //! ([`KeyspaceOptions::unlogged`]): after a crash it holds what the last [`Database::flush`] covered, and perhaps more.
 //!
 //! # What concurrent readers see
 //!
-//! A read sees a write from the moment it is applied, which may be before it is durable. A [`Batch`] is recovered whole or not at all, but becomes
-//! visible key by key. Iterators are consistent per key, see [`Iter`].
+//! A read sees a write from the moment it is applied, which may be before it is durable. A [`Batch`] is recovered whole
+//! or not at all, but becomes visible key by key. Iterators are consistent per key, see [`Iter`].
 
 mod batch;
 mod batch_gate;
@@ -79,7 +82,8 @@ pub use repair::{KeyRange, Ranges, Repair, RepairProgress, RepairReport, RepairS
 pub use stats::{KeyspaceStats, LogStats, MemoryUse, Stats};
 pub use update::Swap;
 
-/// Parts that tests of the house put together differently: another storage, another scheduler, other engines. Not a public interface.
+/// Parts that tests of the house put together differently: another storage, another scheduler, other engines. Not a
+/// public interface.
 #[doc(hidden)]
 pub mod internal {
     pub use ecotone_engines as engines;

@@ -37,7 +37,11 @@ pub(crate) fn operation(operation: Operation<'_>) -> Result<()> {
 pub(crate) fn name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > limits::MAX_NAME {
         let limit = if name.is_empty() { 1 } else { limits::MAX_NAME as u64 };
-        return Err(Error::Limit { what: "the length of a keyspace's name in bytes", limit, actual: name.len() as u64 });
+        return Err(Error::Limit {
+            what: "the length of a keyspace's name in bytes",
+            limit,
+            actual: name.len() as u64,
+        });
     }
     if name.chars().any(char::is_control) {
         return Err(Error::Invalid(format!("the keyspace name {name:?} holds a control character; choose another")));

@@ -1,7 +1,7 @@
 //! What all handles of an open database share: the last one to go closes it.
 //!
-//! It is counted apart from what is behind the handles, which background work holds as well for a moment: so it is the thread of the last handle that closes the
-//! database, and when its drop returns others can open it.
+//! It is counted apart from what is behind the handles, which background work holds as well for a moment: so it is the
+//! thread of the last handle that closes the database, and when its drop returns others can open it.
 
 use std::{
     mem,

@@ -9,11 +9,11 @@ pub enum Engine {
     /// Update-in-place pages behind a record cache; ordered. For reads, skew, mixed reads and writes, scans.
     #[default]
     Tree,
-    /// Tables of sorted records in levels, found by small learned indexes; ordered. For data that is written much and read rarely, and for huge data beside little
-    /// memory. It is new.
+    /// Tables of sorted records in levels, found by small learned indexes; ordered. For data that is written much and
+    /// read rarely, and for huge data beside little memory. It is new.
     Lsm,
-    /// The lsm, and pages of a tree below its tables where scans pay for them: ranges change their shape by themselves, and back; ordered. For data whose use changes:
-    /// gathered now, analysed later. It is new.
+    /// The lsm, and pages of a tree below its tables where scans pay for them: ranges change their shape by themselves,
+    /// and back; ordered. For data whose use changes: gathered now, analysed later. It is new.
     Adaptive,
 }
 
@@ -63,15 +63,16 @@ impl KeyspaceOptions {
         self
     }
 
-    /// Keeps the operations of this keyspace out of the log: faster writes, and after a crash the keyspace is sound and holds at least what the last
-    /// [`Database::flush`](crate::Database::flush) covered; later writes may or may not be there. An unlogged keyspace cannot share a batch with
-    /// logged ones.
+    /// Keeps the operations of this keyspace out of the log: faster writes, and after a crash the keyspace is sound and
+    /// holds at least what the last [`Database::flush`](crate::Database::flush) covered; later writes may or may not be
+    /// there. An unlogged keyspace cannot share a batch with logged ones.
     pub fn unlogged(mut self) -> Self {
         self.creation.logged = false;
         self
     }
 
-    /// Sets a documented option of the engine by its name. Unknown names and bad values are errors when the keyspace is made.
+    /// Sets a documented option of the engine by its name. Unknown names and bad values are errors when the keyspace is
+    /// made.
     ///
     /// | engine | option | default | effect |
     /// |---|---|---|---|
@@ -122,14 +123,15 @@ impl HashOptions {
         HashOptions { creation: Creation::new(name) }
     }
 
-    /// Keeps the operations of this keyspace out of the log, as [`KeyspaceOptions::unlogged`] does. Writes of it take no locks of the database then, and those
-    /// of a batch are made one by one.
+    /// Keeps the operations of this keyspace out of the log, as [`KeyspaceOptions::unlogged`] does. Writes of it take
+    /// no locks of the database then, and those of a batch are made one by one.
     pub fn unlogged(mut self) -> Self {
         self.creation.logged = false;
         self
     }
 
-    /// Sets a documented option of the engine by its name. Unknown names and bad values are errors when the keyspace is made.
+    /// Sets a documented option of the engine by its name. Unknown names and bad values are errors when the keyspace is
+    /// made.
     ///
     /// | option | default | effect |
     /// |---|---|---|

@@ -1,5 +1,5 @@
-//! Patience of a call that finds no memory: what others hold for a transfer is free in a moment, so it waits, holding nothing, and begins again
-//! (`docs/design/waiting.md`, rule 10).
+//! Patience of a call that finds no memory: what others hold for a transfer is free in a moment, so it waits, holding
+//! nothing, and begins again (`docs/design/waiting.md`, rule 10).
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const TRY_AGAIN: Duration = Duration::from_millis(1);
 
 impl Inner {
-    /// Does `call` again as long as it finds no memory, for some seconds. It must have done nothing then, and hold nothing.
+    /// Does `call` again as long as it finds no memory, for some seconds. It must have done nothing then, and hold
+    /// nothing.
     ///
     /// # Errors
     /// Those of the call.

@@ -1,4 +1,5 @@
-//! Opening: a new database is made, an existing one is recovered. Interrupted at any point, the next opening does the same again.
+//! Opening: a new database is made, an existing one is recovered. Interrupted at any point, the next opening does the
+//! same again.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -50,7 +51,12 @@ const FIRST_SEGMENT: u64 = 256 << 10;
 fn wal_options(budget: usize) -> WalOptions {
     let limit_bytes = limits::log_limit(budget);
     let segment_bytes = (limit_bytes / 8).next_power_of_two().clamp(1 << 20, 64 << 20);
-    WalOptions { first_bytes: FIRST_SEGMENT, segment_bytes, limit_bytes, longest_bytes: limits::log_length_limit(budget) }
+    WalOptions {
+        first_bytes: FIRST_SEGMENT,
+        segment_bytes,
+        limit_bytes,
+        longest_bytes: limits::log_length_limit(budget),
+    }
 }
 
 fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
@@ -115,10 +121,12 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
     Ok(Inner::new(shared, parts.families, manifest, spaces, places, builder.durability))
 }
 
-/// Removes files that no keyspace has any more or has yet: of a creation or a drop that was interrupted, and of runs that are over.
+/// Removes files that no keyspace has any more or has yet: of a creation or a drop that was interrupted, and of runs
+/// that are over.
 ///
-/// A manifest that gave out a number was durable before a file got it. So a file with a number that this manifest has not given out is of a later
-/// manifest, which was lost, and nothing is removed (decision 1, "Files without a keyspace").
+/// A manifest that gave out a number was durable before a file got it. So a file with a number that this manifest has
+/// not given out is of a later manifest, which was lost, and nothing is removed (decision 1, "Files without a
+/// keyspace").
 fn remove_strays(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
     let is_later = |file: &FileId| file.keyspace().is_some_and(|keyspace| keyspace >= manifest.next_keyspace);
     if let Some(later) = storage.list()?.into_iter().filter(is_later).min() {
@@ -143,8 +151,8 @@ fn open_unknown(spaces: &BTreeMap<u32, Opened>) -> Result<()> {
     })
 }
 
-/// Removes the files of keyspaces that are not open and do not name them: of a first write that was interrupted before the log said so (decision 18, invariant 5),
-/// or of another change. What is open removes its own.
+/// Removes the files of keyspaces that are not open and do not name them: of a first write that was interrupted before
+/// the log said so (decision 18, invariant 5), or of another change. What is open removes its own.
 fn remove_unnamed(storage: &dyn Storage, spaces: &BTreeMap<u32, Opened>) -> Result<()> {
     let mut named = BTreeMap::new();
     for (id, opened) in spaces {
@@ -191,7 +199,12 @@ fn spaces_of(
             let settings = lazy::decode_settings(blob).map_err(|malformed| malformed.at(Manifest::FILES[0], 0))?;
             Lazy::unwritten(family.clone(), context(&settings), progress.clone())
         } else {
-            Lazy::stored(family.clone(), context(&[]), progress.clone(), Root { structure: *structure, blob: blob.clone() })
+            Lazy::stored(
+                family.clone(),
+                context(&[]),
+                progress.clone(),
+                Root { structure: *structure, blob: blob.clone() },
+            )
         };
         let space = Space::new(*id, name, &**family, *logged, lazy, places);
         Ok((*id, Opened { space, watermark: *watermark, structure: *structure }))
@@ -205,8 +218,8 @@ pub(crate) fn replay_of(manifest: &Manifest) -> Replay {
     Replay { from, synced, incarnation, segment, clean }
 }
 
-/// Finds the end of the log and reapplies structure at or above each keyspace's structure position. Operations are looked at as well, so that a log that
-/// cannot be replayed is refused before anything is written.
+/// Finds the end of the log and reapplies structure at or above each keyspace's structure position. Operations are
+/// looked at as well, so that a log that cannot be replayed is refused before anything is written.
 fn recover_structure(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manifest) -> Result<Stretch> {
     let from = replay_of(manifest);
     wal.recover(from, &mut |position, record| match record {
@@ -219,7 +232,8 @@ fn recover_structure(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manif
     })
 }
 
-/// Reapplies operations at or above each keyspace's watermark, in order. The structure is the log's last one by now, so engines may write out.
+/// Reapplies operations at or above each keyspace's watermark, in order. The structure is the log's last one by now, so
+/// engines may write out.
 fn replay_operations(wal: &Wal, spaces: &BTreeMap<u32, Opened>, stretch: &Stretch) -> Result<()> {
     wal.replay(stretch, &mut |position, record| {
         let Record::Batch(operations) = record else { return Ok(()) };

@@ -28,8 +28,9 @@ impl Relief {
         self.slice.lock().map_or(largest, |slice| slice.clamp(limit / SMALLEST, largest))
     }
 
-    /// A step that was to free `slice` bytes freed so many in this time: the next one frees what would have taken [`STEP`], within a factor of two. How short
-    /// it took says nothing where much more or less came free than what was flushed for it: a memtable as a whole, by the checkpoint alone.
+    /// A step that was to free `slice` bytes freed so many in this time: the next one frees what would have taken
+    /// [`STEP`], within a factor of two. How short it took says nothing where much more or less came free than what was
+    /// flushed for it: a memtable as a whole, by the checkpoint alone.
     pub(crate) fn took(&self, slice: u64, freed: u64, time: Duration) {
         let factor = STEP.div_duration_f64(time.max(Duration::from_millis(1))).clamp(0.5, 2.0);
         let is_telling = (slice / 2..=slice.saturating_mul(2)).contains(&freed);

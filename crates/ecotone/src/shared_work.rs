@@ -1,7 +1,7 @@
 //! Work that one thread does for all who ask for it: a flush of the database.
 //!
-//! Who asks while another works waits for the one after that, which serves all who asked before it began. So of many who flush at a time each waits for two
-//! flushes at most, and does not do again what was just done.
+//! Who asks while another works waits for the one after that, which serves all who asked before it began. So of many
+//! who flush at a time each waits for two flushes at most, and does not do again what was just done.
 
 use ecotone_substrate::held::{self, Kind};
 use ecotone_sys::primitive::{

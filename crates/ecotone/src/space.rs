@@ -26,7 +26,14 @@ pub(crate) struct Space {
 
 impl Space {
     /// A keyspace with this engine, of this family.
-    pub(crate) fn new(id: u32, name: &str, family: &dyn Family, logged: bool, lazy: Lazy, places: &Arc<Places>) -> Space {
+    pub(crate) fn new(
+        id: u32,
+        name: &str,
+        family: &dyn Family,
+        logged: bool,
+        lazy: Lazy,
+        places: &Arc<Places>,
+    ) -> Space {
         let lazy = Arc::new(lazy);
         let made = if family.is_ordered() { Made::Ordered(lazy.clone()) } else { Made::Hashed(lazy.clone()) };
         Space { id, name: name.to_owned(), kind: family.name(), logged, lazy, made, gaps: Gaps::new(places.clone()) }
@@ -56,7 +63,8 @@ impl Space {
         )))
     }
 
-    /// The durability of writes that do not say otherwise, in a database with this one. Who makes a keyspace unlogged has said what is kept of it.
+    /// The durability of writes that do not say otherwise, in a database with this one. Who makes a keyspace unlogged
+    /// has said what is kept of it.
     pub(crate) fn default_durability(&self, of_database: Durability) -> Durability {
         if self.logged { of_database } else { Durability::Buffered }
     }
@@ -84,6 +92,9 @@ impl Space {
     pub(crate) fn wrong_kind(&self) -> Error {
         let Space { name, kind, made, .. } = self;
         let has = if matches!(made, Made::Ordered(_)) { "an order of keys" } else { "no order of keys" };
-        Error::Invalid(format!("the keyspace {name:?} has the engine {kind} and so {has}; open it with {}", self.opened_with()))
+        Error::Invalid(format!(
+            "the keyspace {name:?} has the engine {kind} and so {has}; open it with {}",
+            self.opened_with()
+        ))
     }
 }

@@ -6,11 +6,12 @@ use ecotone_substrate::held::{self, Held, Kind};
 use ecotone_sys::primitive::{Mutex, MutexGuard};
 use foldhash::fast::FixedState;
 
-/// Enough that two unrelated writers rarely meet, few enough to stay in the processor's cache (64 KiB). Where schedules are tried, each is one more place where
-/// another thread may go on.
+/// Enough that two unrelated writers rarely meet, few enough to stay in the processor's cache (64 KiB). Where schedules
+/// are tried, each is one more place where another thread may go on.
 const STRIPES: usize = if cfg!(feature = "shuttle") { 16 } else { 4096 };
 
-/// The stripes of a database. A key's stripe is locked from before its record gets its place in the log until it is applied.
+/// The stripes of a database. A key's stripe is locked from before its record gets its place in the log until it is
+/// applied.
 #[derive(Debug)]
 pub(crate) struct Stripes {
     versions: Box<[Mutex<u64>]>,

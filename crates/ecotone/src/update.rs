@@ -1,8 +1,9 @@
 //! Reading a record and writing it anew, as one.
 //!
-//! Mostly this is a read and a write that happens only if no other write of the key came between. The version of the key's stripe tells that none came
-//! (decision 1, "Commit"). Other keys share the stripe, so a version that has moved only means that the key is read again: where it still has the value that
-//! the closure got, what the closure gave is written without a second run. The engine of an unlogged hashed keyspace does all this by itself, without stripes
+//! Mostly this is a read and a write that happens only if no other write of the key came between. The version of the
+//! key's stripe tells that none came (decision 1, "Commit"). Other keys share the stripe, so a version that has moved
+//! only means that the key is read again: where it still has the value that the closure got, what the closure gave is
+//! written without a second run. The engine of an unlogged hashed keyspace does all this by itself, without stripes
 //! (decision 10, "Operations").
 
 use ecotone_engines::{
@@ -13,8 +14,9 @@ use ecotone_substrate::held::{self, Wait};
 
 use crate::{Error, Result, handle::Handle, limits_check};
 
-/// Runs of one update's closure, each overtaken by another write of the key, after which the update gives up. Other threads cannot overtake it so often; a
-/// closure that writes the key itself, differently each time, would do so for ever.
+/// Runs of one update's closure, each overtaken by another write of the key, after which the update gives up. Other
+/// threads cannot overtake it so often; a closure that writes the key itself, differently each time, would do so for
+/// ever.
 const MOST_RUNS: u32 = 100_000;
 
 /// What [`Keyspace::compare_and_swap`](crate::Keyspace::compare_and_swap) did.
@@ -125,7 +127,9 @@ impl<E: Engine + ?Sized> Handle<E> {
         self.modify(engine, key, |before, after| {
             // Another key's write, or want of room, has the engine ask again.
             if let Some((updated, outcome)) = last.as_ref().filter(|(updated, _)| updated.before.as_deref() == before) {
-                after.extend_from_slice(updated.after.as_deref().filter(|_| *outcome == Outcome::Store).unwrap_or_default());
+                after.extend_from_slice(
+                    updated.after.as_deref().filter(|_| *outcome == Outcome::Store).unwrap_or_default(),
+                );
                 return Ok(*outcome);
             }
             let mut updated = Updated { before: before.map(<[u8]>::to_vec), after: None };
@@ -177,6 +181,7 @@ impl<E: Engine + ?Sized> Handle<E> {
 }
 
 fn overtaken() -> Error {
-    let what = "an update was overtaken by other writes of its key in each of its runs; does its closure write the key?";
+    let what =
+        "an update was overtaken by other writes of its key in each of its runs; does its closure write the key?";
     Error::Invalid(format!("{what} (after {MOST_RUNS} runs)"))
 }

@@ -1,4 +1,5 @@
-//! What a read that hits the record cache asks of the allocator: nothing; and what an iterator does: little, however much is dirty. A binary of its own, since it counts the allocations of its threads.
+//! What a read that hits the record cache asks of the allocator: nothing; and what an iterator does: little, however
+//! much is dirty. A binary of its own, since it counts the allocations of its threads.
 
 use ecotone::{Database, KeyspaceOptions};
 

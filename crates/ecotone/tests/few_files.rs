@@ -1,4 +1,5 @@
-//! A process that may have few files open: 64 are enough for everything, whatever the threads and tables; with fewer an opening says so. The limit is the process's, so this is a program of its own.
+//! A process that may have few files open: 64 are enough for everything, whatever the threads and tables; with fewer an
+//! opening says so. The limit is the process's, so this is a program of its own.
 
 use std::thread;
 
@@ -71,8 +72,10 @@ fn sixty_four_files_are_enough_and_fewer_are_told() {
     let lived = lives(&path);
     if let Err(error) = lived {
         set_most_open(200).unwrap();
-        let open =
-            std::fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        let open = std::fs::read_dir("/proc/self/fd")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| std::fs::read_link(entry.path()).ok());
         panic!("{error}; open now: {:?}", open.collect::<Vec<_>>());
     }
     set_most_open(40).unwrap();

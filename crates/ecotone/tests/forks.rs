@@ -1,5 +1,5 @@
-//! A process that was forked off from the one that opened a database touches nothing of it. In a process of its own: what another thread of the original holds at the
-//! moment of the fork nobody gives back in the copy.
+//! A process that was forked off from the one that opened a database touches nothing of it. In a process of its own:
+//! what another thread of the original holds at the moment of the fork nobody gives back in the copy.
 
 #![cfg(all(not(feature = "shuttle"), not(feature = "bugs")))]
 
@@ -39,8 +39,10 @@ fn a_process_that_was_forked_off_gets_errors_and_its_drops_do_nothing() {
                     && forked(swapped) && forked(ks.iter().next().and_then(Result::err))
             });
             are_refused &= forked(database.flush().err()) && forked(database.verify().err());
-            are_refused &= forked(database.keyspace("other", KeyspaceOptions::default()).err()) && forked(database.sync().err());
-            are_refused &= database.keyspaces().is_empty() && database.stats().failure.is_some() && database.failure().is_some();
+            are_refused &=
+                forked(database.keyspace("other", KeyspaceOptions::default()).err()) && forked(database.sync().err());
+            are_refused &=
+                database.keyspaces().is_empty() && database.stats().failure.is_some() && database.failure().is_some();
             let mut batch = database.batch();
             either!(&ks, ks => batch.insert(ks, "a", "b"));
             are_refused &= forked(batch.commit().err());

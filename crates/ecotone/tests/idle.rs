@@ -6,7 +6,8 @@ use std::{fs, thread, time::Duration};
 
 use ecotone::{Database, Engine, HashOptions, KeyspaceOptions};
 
-/// How often threads of this process have slept and woken so far, but for those that the kernel keeps for io_uring: when these look and end is its own affair.
+/// How often threads of this process have slept and woken so far, but for those that the kernel keeps for io_uring:
+/// when these look and end is its own affair.
 fn wakes() -> u64 {
     let of_task = |task: fs::DirEntry| {
         let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What lies outside of the memory budget is a constant, however many threads use the database (`README.md`, "Memory"). In a process of its own, whose memory is
-//! counted.
+//! What lies outside of the memory budget is a constant, however many threads use the database (`README.md`, "Memory").
+//! In a process of its own, whose memory is counted.
 
 #![cfg(all(not(feature = "shuttle"), not(feature = "bugs")))]
 
@@ -49,7 +49,9 @@ macro_rules! work {
             batch.commit()?;
             let keys: [[u8; 8]; 100] = std::array::from_fn(|_| key());
             let mut there = 0;
-            $keyspace.multi_get_with(&keys.each_ref().map(|key| &key[..]), |_, found| there += usize::from(found.is_some()))?;
+            $keyspace.multi_get_with(&keys.each_ref().map(|key| &key[..]), |_, found| {
+                there += usize::from(found.is_some())
+            })?;
             $keyspace.iter().take(300).try_for_each(|record| record.map(drop))?;
         }
         Ok(())
@@ -97,7 +99,8 @@ fn most_of(engine: Option<Engine>) -> u64 {
     })
 }
 
-/// The median of three measurements where the first is above the limit: what the allocator keeps of 200 threads differs by a MiB from run to run.
+/// The median of three measurements where the first is above the limit: what the allocator keeps of 200 threads differs
+/// by a MiB from run to run.
 fn usual(engine: Option<Engine>) -> u64 {
     let first = most_of(engine);
     if first <= BUDGET + OUTSIDE {
@@ -110,7 +113,8 @@ fn usual(engine: Option<Engine>) -> u64 {
 
 #[test]
 fn what_lies_outside_of_the_budget_is_a_constant() {
-    let all = [Some(Engine::Tree), Some(Engine::Lsm), Some(Engine::Adaptive), None].map(|engine| (engine, usual(engine)));
+    let all =
+        [Some(Engine::Tree), Some(Engine::Lsm), Some(Engine::Adaptive), None].map(|engine| (engine, usual(engine)));
     all.iter().for_each(|(engine, most)| println!("{engine:?}: {:.1} MiB", *most as f64 / MIB as f64));
     assert!(all.iter().all(|(_, most)| *most <= BUDGET + OUTSIDE), "{all:?}");
 }

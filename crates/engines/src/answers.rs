@@ -1,4 +1,5 @@
-//! Answers of a read of many keys that are told later: a caller's closure may do what it likes, so nothing is held that others need while it runs.
+//! Answers of a read of many keys that are told later: a caller's closure may do what it likes, so nothing is held that
+//! others need while it runs.
 
 use std::ops::Range;
 

@@ -63,9 +63,11 @@ pub struct Context {
     pub keyspace: u32,
     /// Whether its operations are in the log. An unlogged keyspace never holds the log back.
     pub logged: bool,
-    /// Which part of the keyspace this is for, if it has several with structural records of their own (`docs/format/adaptive.md`).
+    /// Which part of the keyspace this is for, if it has several with structural records of their own
+    /// (`docs/format/adaptive.md`).
     pub part: Option<u8>,
-    /// Options by name, as given when the keyspace is made; empty when it is opened (the engine keeps what it needs in its root).
+    /// Options by name, as given when the keyspace is made; empty when it is opened (the engine keeps what it needs in
+    /// its root).
     pub settings: Vec<(String, String)>,
     /// The rest of the house.
     pub shared: Shared,
@@ -100,8 +102,8 @@ pub type VisitValue<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
 /// What long work tells again and again: how much of it is done, and how much there is in all.
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
-/// Goes through a range from both ends; each record is given by one of them. After an error it ends. What it gives is lent until the next call, so that an
-/// engine need not copy records.
+/// Goes through a range from both ends; each record is given by one of them. After an error it ends. What it gives is
+/// lent until the next call, so that an engine need not copy records.
 pub trait Cursor: Send {
     /// Goes to the next record from one end, which may take I/O and memory. False if there is none.
     fn advance(&mut self, direction: Direction) -> Result<bool>;
@@ -109,7 +111,8 @@ pub trait Cursor: Send {
     fn take(&mut self) -> Result<Option<RecordRef<'_>>>;
     /// The keys that it has not given, also after an error.
     fn rest(&self) -> Range;
-    /// Deleted records that it has passed over so far, which are there until they are merged or written out. A page without records counts as many.
+    /// Deleted records that it has passed over so far, which are there until they are merged or written out. A page
+    /// without records counts as many.
     fn deletes_passed(&self) -> u64 {
         0
     }
@@ -123,7 +126,8 @@ pub trait Cursor: Send {
     }
 }
 
-/// Goes once through all records of a hashed keyspace, in an order of its own. After an error it ends. What it gives is lent until the next call.
+/// Goes once through all records of a hashed keyspace, in an order of its own. After an error it ends. What it gives is
+/// lent until the next call.
 pub trait Walk: Send {
     /// Reads what the next record is found in, if that is not in memory.
     ///
@@ -181,8 +185,8 @@ pub struct RangeShape {
     pub lower: Vec<u8>,
     /// The first key behind it.
     pub upper: Vec<u8>,
-    /// `pages`; `pages under buffers`, which newer tables lie above; `staged`, over which tables are merged as if there were none; or what is queued: `to be pages`,
-    /// `to be one run` of tables, `to be tables`.
+    /// `pages`; `pages under buffers`, which newer tables lie above; `staged`, over which tables are merged as if there
+    /// were none; or what is queued: `to be pages`, `to be one run` of tables, `to be tables`.
     pub shape: &'static str,
     /// Bytes of its pages.
     pub page_bytes: u64,
@@ -194,8 +198,9 @@ pub struct RangeShape {
     pub waste_seconds: f64,
     /// Seconds that they have to lose before it becomes pages alone; 0 if it is that.
     pub price_seconds: f64,
-    /// Why it changed last, or is to change: `scans` that lost enough, `cold` since they have left it, `hint`, `idle` since nobody used the keyspace, `writes` that came
-    /// to it faster than it is worth to have them in pages; empty if that was before the database was opened.
+    /// Why it changed last, or is to change: `scans` that lost enough, `cold` since they have left it, `hint`, `idle`
+    /// since nobody used the keyspace, `writes` that came to it faster than it is worth to have them in pages; empty if
+    /// that was before the database was opened.
     pub reason: &'static str,
 }
 
@@ -260,29 +265,31 @@ impl Check {
 
 /// One keyspace, as the database drives it. All methods may be called from many threads.
 ///
-/// The database promises: operations on one key are applied one at a time, in the order of their sequences; nothing is read before
-/// replay is finished; `checkpoint` and `checkpoint_is_durable` are not called concurrently.
+/// The database promises: operations on one key are applied one at a time, in the order of their sequences; nothing is
+/// read before replay is finished; `checkpoint` and `checkpoint_is_durable` are not called concurrently.
 pub trait Engine: Send + Sync + fmt::Debug {
     /// The newest value of a key.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
-    /// The same for somebody who will write the key in a moment: with the write that is one access, by which caches judge.
+    /// The same for somebody who will write the key in a moment: with the write that is one access, by which caches
+    /// judge.
     fn get_to_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get(key)
     }
-    /// The same into a buffer of the caller's, which holds the value and nothing else then. False, and an empty buffer, if there is none.
+    /// The same into a buffer of the caller's, which holds the value and nothing else then. False, and an empty buffer,
+    /// if there is none.
     fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
         let found = self.get(key)?;
         found.iter().for_each(|found| value.extend_from_slice(found));
         Ok(found.is_some())
     }
-    /// Many keys at once, with many requests in flight. `found` is called once for each key, in whatever order, with its number and its value; nothing is
-    /// locked then. After an error not all keys have been looked for.
+    /// Many keys at once, with many requests in flight. `found` is called once for each key, in whatever order, with
+    /// its number and its value; nothing is locked then. After an error not all keys have been looked for.
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()>;
 
-    /// Delays who is about to write so many bytes in one write or batch, while the background is behind and works, and has it work if it does not. `adds` is false
-    /// for deletes alone. Called before the operations are admitted. [`Hashed::put`],
-    /// [`Hashed::modify`] and [`Hashed::merge`] do it themselves.
+    /// Delays who is about to write so many bytes in one write or batch, while the background is behind and works, and
+    /// has it work if it does not. `adds` is false for deletes alone. Called before the operations are admitted.
+    /// [`Hashed::put`], [`Hashed::modify`] and [`Hashed::merge`] do it themselves.
     ///
     /// # Errors
     /// If the keyspace was dropped, the database is closed, or writing has stopped.
@@ -293,26 +300,30 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn admit(&self, operation: Operation<'_>) -> Result<Admission>;
     /// Makes the operation visible. Infallible, no I/O.
     fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>);
-    /// Replaces a record whose newest content is not in the files yet, if that takes neither memory nor a sequence of its own: an operation of an unlogged
-    /// keyspace that needs no admission. False if it is not done. No I/O, and no waiting but for short locks.
+    /// Replaces a record whose newest content is not in the files yet, if that takes neither memory nor a sequence of
+    /// its own: an operation of an unlogged keyspace that needs no admission. False if it is not done. No I/O, and no
+    /// waiting but for short locks.
     fn overwrite(&self, _operation: Operation<'_>) -> bool {
         false
     }
     /// Gives an admission back unused.
     fn cancel(&self, admission: Admission);
 
-    /// At most the smallest sequence whose effect may not be in the files yet, synced, and not far below it; `None` if there is none.
+    /// At most the smallest sequence whose effect may not be in the files yet, synced, and not far below it; `None` if
+    /// there is none.
     fn first_unflushed(&self) -> Option<Seq>;
-    /// Has the background begin with what [`flush`](Self::flush) does, as far as it can go beside others. Promises nothing.
+    /// Has the background begin with what [`flush`](Self::flush) does, as far as it can go beside others. Promises
+    /// nothing.
     fn begin_flush(&self, _below: Seq) {}
     /// Writes out until every effect below `below` is in the files, synced. May be called by several threads.
     fn flush(&self, below: Seq) -> Result<()>;
-    /// Deletes that are not in the files, if these keep much for them that a flush would end, about; else 0. Engines that see to that by themselves have none.
+    /// Deletes that are not in the files, if these keep much for them that a flush would end, about; else 0. Engines
+    /// that see to that by themselves have none.
     fn litter(&self) -> u64 {
         0
     }
-    /// The database is about to be closed: a flush and the last checkpoint follow. An engine may do what makes the next opening short. It is not required: what there is
-    /// no space or memory for is not done.
+    /// The database is about to be closed: a flush and the last checkpoint follow. An engine may do what makes the next
+    /// opening short. It is not required: what there is no space or memory for is not done.
     ///
     /// # Errors
     /// If I/O fails.
@@ -324,7 +335,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// The manifest with the last checkpoint is durable in both copies: space that only older checkpoints need is free.
     fn checkpoint_is_durable(&self);
 
-    /// Reapplies a structural record from the log. All of them come before any operation. No I/O: the log's end is not known yet.
+    /// Reapplies a structural record from the log. All of them come before any operation. No I/O: the log's end is not
+    /// known yet.
     fn replay_structure(&self, seq: Seq, body: &[u8]) -> Result<()>;
     /// The structure is as the log left it, and the log can be appended to. Operations follow.
     fn structure_recovered(&self) -> Result<()>;
@@ -335,8 +347,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Brings everything that was applied before to where it takes the least space and the fewest reads, and tells its progress in bytes. False if the engine
-    /// has nothing of the sort to do. Others may read and write meanwhile.
+    /// Brings everything that was applied before to where it takes the least space and the fewest reads, and tells its
+    /// progress in bytes. False if the engine has nothing of the sort to do. Others may read and write meanwhile.
     fn compact(&self, _progress: &mut Progress<'_>) -> Result<bool> {
         Ok(false)
     }
@@ -355,16 +367,17 @@ pub trait Engine: Send + Sync + fmt::Debug {
 
 /// A keyspace whose keys have an order.
 pub trait Ordered: Engine {
-    /// The records of a range. Consistent per key: each key is given at most once, with a value that was the newest at some time since the cursor
-    /// was made, and a key that exists all that time is given. What it reads lies in memory of this component. With
-    /// [`Component::Windows`] it fails with [`Error::Memory`] if all cursors together have their part.
+    /// The records of a range. Consistent per key: each key is given at most once, with a value that was the newest at
+    /// some time since the cursor was made, and a key that exists all that time is given. What it reads lies in memory
+    /// of this component. With [`Component::Windows`] it fails with [`Error::Memory`] if all cursors together have
+    /// their part.
     fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor>;
     /// The same in whatever memory there is, for who lets it go soon.
     fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
         self.cursor_in(range, Component::Frames)
     }
-    /// Loads records that come in ascending order, all above every key present. Gives the number of records. They are durable when it returns; after
-    /// a crash in between a prefix of them is there.
+    /// Loads records that come in ascending order, all above every key present. Gives the number of records. They are
+    /// durable when it returns; after a crash in between a prefix of them is there.
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64>;
     /// Says how a range will be used. An engine that has nothing to choose does nothing.
     ///
@@ -381,13 +394,14 @@ pub trait Ordered: Engine {
 
 /// A keyspace that finds its keys by a hash.
 ///
-/// The database calls `modify` and `put` for unlogged keyspaces alone, with no lock of its own; operations on one key then come in the order that the engine
-/// gives them, and `admit` and `apply` are not called.
+/// The database calls `modify` and `put` for unlogged keyspaces alone, with no lock of its own; operations on one key
+/// then come in the order that the engine gives them, and `admit` and `apply` are not called.
 pub trait Hashed: Engine {
     /// All records. Consistent per key, as those of [`Ordered::cursor`].
     fn walk(self: Arc<Self>) -> Box<dyn Walk>;
-    /// Changes one record, atomically, admission included. `change` gets the value that is there and an empty buffer for the new one. It runs without locks,
-    /// and again whenever another write of the key came between; the last run counts. If it panics, nothing is written.
+    /// Changes one record, atomically, admission included. `change` gets the value that is there and an empty buffer
+    /// for the new one. It runs without locks, and again whenever another write of the key came between; the last run
+    /// counts. If it panics, nothing is written.
     fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()>;
     /// Changes one record as `merge` says, likewise. An engine may do it where the value lies.
     ///
@@ -434,14 +448,16 @@ pub trait Family: Send + Sync + fmt::Debug {
     fn check(&self, _settings: &[(String, String)]) -> Result<()> {
         Ok(())
     }
-    /// The files that a keyspace with this root has, so that others of it can be removed before it is opened; `None` if it has to be opened for that.
+    /// The files that a keyspace with this root has, so that others of it can be removed before it is opened; `None` if
+    /// it has to be opened for that.
     ///
     /// # Errors
     /// If it is no root.
     fn files(&self, _context: &Context, _root: &Root) -> Result<Option<Vec<FileId>>> {
         Ok(None)
     }
-    /// Makes an empty keyspace: its files exist, and their names are durable, when this returns. Its first checkpoint is in the result.
+    /// Makes an empty keyspace: its files exist, and their names are durable, when this returns. Its first checkpoint
+    /// is in the result.
     fn create(&self, context: Context) -> Result<(Made, Root)>;
     /// Opens a keyspace from its root. Replay follows.
     fn open(&self, context: Context, root: &Root) -> Result<Made>;

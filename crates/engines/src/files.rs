@@ -46,12 +46,14 @@ impl<S> Catalog<S> {
         &self.environment
     }
 
-    /// What the keyspace consists of. Locked while the record of a change is appended, so that roots have it wholly or not at all, and never across I/O.
+    /// What the keyspace consists of. Locked while the record of a change is appended, so that roots have it wholly or
+    /// not at all, and never across I/O.
     pub(crate) fn state(&self) -> MutexGuard<'_, S> {
         self.state.lock()
     }
 
-    /// The keyspace was dropped: nothing becomes a part of it any more, and whoever has removed its files has removed all.
+    /// The keyspace was dropped: nothing becomes a part of it any more, and whoever has removed its files has removed
+    /// all.
     pub(crate) fn retire(&self) {
         // Under the lock, so that a change that has come before has named its files.
         let _state = self.state.lock();
@@ -76,8 +78,8 @@ impl<S> Catalog<S> {
         Name { database: self.environment.database, keyspace: self.context.keyspace, number, birth }
     }
 
-    /// Begins a change, of which the log has room for the record. Gives the state, which changes with nobody else meanwhile, and what appends the record and
-    /// tells its place.
+    /// Begins a change, of which the log has room for the record. Gives the state, which changes with nobody else
+    /// meanwhile, and what appends the record and tells its place.
     ///
     /// # Errors
     /// If the log has no room, writing has stopped, or the keyspace was dropped. Then nothing has changed.
@@ -117,7 +119,8 @@ impl Numbers {
         Numbers { last: highest.unwrap_or(0), births: 0 }
     }
 
-    /// A number that is not taken, and a birth that no file of the keyspace has or had: the incarnation of the log tells sessions apart.
+    /// A number that is not taken, and a birth that no file of the keyspace has or had: the incarnation of the log
+    /// tells sessions apart.
     pub(crate) fn next(&mut self, context: &Context, taken: impl Fn(u32) -> bool) -> File {
         let session = context.incarnation() << 32;
         self.births = self.births.checked_add(1).expect("a life has fewer files");
@@ -139,7 +142,8 @@ pub(crate) fn remove_strays(storage: &dyn Storage, keyspace: u32, named: &[FileI
 }
 
 impl Context {
-    /// Has the session begin, unless it has: before anything is written that carries its incarnation (decision 17, invariant 13).
+    /// Has the session begin, unless it has: before anything is written that carries its incarnation (decision 17,
+    /// invariant 13).
     ///
     /// # Errors
     /// `NoSpace` if there is no space for a log segment.

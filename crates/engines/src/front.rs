@@ -1,4 +1,5 @@
-//! A cache of records in front of all that an engine has on disk: newest values of some keys, but for those in memtables (decision 15, invariant 9).
+//! A cache of records in front of all that an engine has on disk: newest values of some keys, but for those in
+//! memtables (decision 15, invariant 9).
 
 use std::{fmt, sync::Arc};
 
@@ -25,9 +26,11 @@ pub trait Front: fmt::Debug + Send + Sync {
     fn look(&self, key: &[u8], value: &mut Vec<u8>) -> Look;
     /// Offers what was found after a miss. It is refused if the key was refreshed since.
     fn admit(&self, key: &[u8], value: &[u8], ticket: Ticket);
-    /// What is flushed next of a key, so that it has nothing older when that leaves its memtable, and takes nothing older in afterwards.
+    /// What is flushed next of a key, so that it has nothing older when that leaves its memtable, and takes nothing
+    /// older in afterwards.
     fn refresh(&self, key: &[u8], value: Option<&[u8]>);
-    /// All that it has of the keyspace is gone or replaced: it goes, and nobody who has looked before can offer anything.
+    /// All that it has of the keyspace is gone or replaced: it goes, and nobody who has looked before can offer
+    /// anything.
     fn forget(&self);
     /// Numbers of the cache, which may be for several keyspaces.
     fn stats(&self) -> Stats;

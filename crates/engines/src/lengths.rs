@@ -1,7 +1,8 @@
 //! How far scans went lately, and how much each of their reads should take therefore (T17).
 //!
-//! A read that takes too little is followed by another request; one that takes too much moves pages that nobody looks at. Which costs more depends on how
-//! many scans go on, so that is counted, and the cheapest width for each place in a scan follows from the counts.
+//! A read that takes too little is followed by another request; one that takes too much moves pages that nobody looks
+//! at. Which costs more depends on how many scans go on, so that is counted, and the cheapest width for each place in a
+//! scan follows from the counts.
 
 use std::sync::{
     Arc,
@@ -76,7 +77,8 @@ impl Lengths {
         Some(Stride { pages: usize::from(stride & !AHEAD), ahead: stride & AHEAD != 0 })
     }
 
-    /// Counts a scan that looked at so many pages, one at least. Whoever counts at the same time may get lost now and then.
+    /// Counts a scan that looked at so many pages, one at least. Whoever counts at the same time may get lost now and
+    /// then.
     pub(crate) fn count(&self, pages: usize) {
         self.ended[(pages - 1).min(LONG)].fetch_add(1, Relaxed);
         let scans = self.scans.fetch_add(1, Relaxed).wrapping_add(1);
@@ -93,8 +95,9 @@ impl Lengths {
     }
 }
 
-/// The strides that cost the least for scans that end in these pages. From the last page on backwards: a read costs a request, its pages, and for the share of
-/// scans that go on behind it what the rest costs. (What a long scan costs is the same for all.)
+/// The strides that cost the least for scans that end in these pages. From the last page on backwards: a read costs a
+/// request, its pages, and for the share of scans that go on behind it what the rest costs. (What a long scan costs is
+/// the same for all.)
 fn strides(ended: &[u64; LONG + 1], first: u8) -> [u8; LONG] {
     let mut reached = *ended;
     (0..LONG).rev().for_each(|page| reached[page] += reached[page + 1]);

@@ -24,7 +24,8 @@ impl Direction {
     }
 }
 
-/// The keys that are not given yet: everything between the bounds. After the first record of an end its bound is the key given last.
+/// The keys that are not given yet: everything between the bounds. After the first record of an end its bound is the
+/// key given last.
 #[derive(Debug)]
 pub(crate) struct Rest {
     pub(crate) low: Bound<Vec<u8>>,
@@ -72,7 +73,8 @@ impl Rest {
         }
     }
 
-    /// What is left of it when one end ends before it comes to a limit: those below it are given on the way up, it and those above it on the way down.
+    /// What is left of it when one end ends before it comes to a limit: those below it are given on the way up, it and
+    /// those above it on the way down.
     pub(crate) fn until(&self, direction: Direction, limit: Option<&[u8]>) -> Rest {
         let (mut low, mut high) = (self.low.clone(), self.high.clone());
         match (direction, limit) {

@@ -1,4 +1,5 @@
-//! A turn: who has it works for all who wait for it, across I/O (decision 16, invariants 10, 11 and 14; `docs/design/waiting.md`).
+//! A turn: who has it works for all who wait for it, across I/O (decision 16, invariants 10, 11 and 14;
+//! `docs/design/waiting.md`).
 
 use ecotone_substrate::held::{self, Held, Kind};
 use ecotone_sys::primitive::{

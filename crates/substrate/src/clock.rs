@@ -12,7 +12,8 @@ use tracing::level_filters::LevelFilter;
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Nanoseconds since some fixed moment; never goes back.
     fn now(&self) -> u64;
-    /// [`now`](Self::now), for a time that only the log at level debug tells. If nobody listens to that, 0, without a look at the clock.
+    /// [`now`](Self::now), for a time that only the log at level debug tells. If nobody listens to that, 0, without a
+    /// look at the clock.
     fn now_for_log(&self) -> u64 {
         if LevelFilter::current() >= LevelFilter::DEBUG { self.now() } else { 0 }
     }

@@ -9,8 +9,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes on disk are not what was written there. Restore a backup, or save what can be read with `ecotone repair`. If the database opens, `ecotone verify`
-    /// lists all damage.
+    /// Bytes on disk are not what was written there. Restore a backup, or save what can be read with `ecotone repair`.
+    /// If the database opens, `ecotone verify` lists all damage.
     #[error("{file} is corrupt at byte {offset}: {what}")]
     Corruption {
         /// Name of the file inside the database directory.
@@ -21,15 +21,17 @@ pub enum Error {
         what: String,
     },
     /// The disk is full. Reads go on; writes fail with this until there is space again, without reopening.
-    #[error("no space left on the disk for {wanted} more bytes of {file}; free some space, writing then resumes by itself")]
+    #[error(
+        "no space left on the disk for {wanted} more bytes of {file}; free some space, writing then resumes by itself"
+    )]
     NoSpace {
         /// Name of the file that could not grow.
         file: String,
         /// Bytes asked for.
         wanted: u64,
     },
-    /// What lives in a keyspace fills the budget of disk that it was made with. Reads and deletes go on; writes that add data fail with this until enough was
-    /// deleted, without reopening.
+    /// What lives in a keyspace fills the budget of disk that it was made with. Reads and deletes go on; writes that
+    /// add data fail with this until enough was deleted, without reopening.
     #[error(
         "what lives in the keyspace fills its disk budget of {budget} bytes; delete some of it, writing then resumes by itself, or copy it into a keyspace with a larger option `disk`"
     )]
@@ -37,7 +39,8 @@ pub enum Error {
         /// The budget in bytes.
         budget: u64,
     },
-    /// An earlier write or sync failed, so nothing more is written. Reads go on. Reopen the database to recover what is durable.
+    /// An earlier write or sync failed, so nothing more is written. Reads go on. Reopen the database to recover what is
+    /// durable.
     #[error("the database stopped writing after a failure: {cause}; reopen it to recover everything that is durable")]
     Poisoned {
         /// The failure that stopped it.
@@ -100,8 +103,8 @@ pub enum Error {
         /// What was closed.
         what: &'static str,
     },
-    /// The database was opened by a process from which this one was forked. Nothing of it may be used here, and dropping it here does nothing: the other goes on
-    /// with it.
+    /// The database was opened by a process from which this one was forked. Nothing of it may be used here, and
+    /// dropping it here does nothing: the other goes on with it.
     #[error(
         "the database was opened before this process was forked off, and is the other process's; open one here, once that has closed it"
     )]

@@ -4,7 +4,8 @@ use ecotone_sys::primitive::Mutex;
 
 use crate::Error;
 
-/// How often some work has failed, and why the last time. Whoever waits for it looks at the number first, so that all of them are told of a failure that comes then.
+/// How often some work has failed, and why the last time. Whoever waits for it looks at the number first, so that all
+/// of them are told of a failure that comes then.
 #[derive(Debug, Default)]
 pub struct Failures(Mutex<(u64, Option<Error>)>);
 

@@ -24,7 +24,8 @@ pub struct Postponed {
 
 impl Health {
     /// Stops all writing, with `error` as the cause, unless it is stopped already. Want of space or memory and what is
-    /// refused since something was closed precede every promise and do not poison. Gives back the error, for the caller to return.
+    /// refused since something was closed precede every promise and do not poison. Gives back the error, for the caller
+    /// to return.
     pub fn poison(&self, error: Error) -> Error {
         let harmless = error.is_shortage() || matches!(error, Error::Poisoned { .. } | Error::Closed { .. });
         if !harmless && self.cause.set(Arc::new(error.clone())).is_ok() {
@@ -33,8 +34,8 @@ impl Health {
         error
     }
 
-    /// Background work has failed: writing stops, unless memory or space was wanting. Then it is tried again later, and until then told in the log and in
-    /// statistics.
+    /// Background work has failed: writing stops, unless memory or space was wanting. Then it is tried again later, and
+    /// until then told in the log and in statistics.
     pub fn postpone(&self, what: &'static str, error: Error) -> Error {
         if error.is_shortage() {
             let mut postponed = self.postponed.lock();

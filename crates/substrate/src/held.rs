@@ -1,7 +1,9 @@
-//! What a thread holds that others may wait for, and the order in which it takes it (`docs/design/waiting.md`, "What is held").
+//! What a thread holds that others may wait for, and the order in which it takes it (`docs/design/waiting.md`, "What is
+//! held").
 //!
-//! A build with debug assertions checks, at each thing that is taken and at each wait for room, that the rules are kept, whether or not anybody waits just then: what could
-//! wait for ever is found by any test that comes by. A build without has none of this.
+//! A build with debug assertions checks, at each thing that is taken and at each wait for room, that the rules are
+//! kept, whether or not anybody waits just then: what could wait for ever is found by any test that comes by. A build
+//! without has none of this.
 
 use std::{cell::Cell, marker::PhantomData};
 
@@ -40,7 +42,8 @@ const KINDS: usize = Kind::Stripes as usize + 1;
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Room for a write in an engine, or in the log below its limit: made by flushes, write-out, compaction and checkpoints.
+    /// Room for a write in an engine, or in the log below its limit: made by flushes, write-out, compaction and
+    /// checkpoints.
     Room,
     /// Batches that were admitted before.
     Batches,
@@ -138,7 +141,8 @@ pub fn about_to_wait(wait: Wait) {
         ];
         HELD.with(|held| {
             let wrong = |kind: &Kind| {
-                held.get()[*kind as usize] > 0 && (wait.innermost().is_none_or(|last| *kind > last) || wait.forbids(*kind))
+                held.get()[*kind as usize] > 0
+                    && (wait.innermost().is_none_or(|last| *kind > last) || wait.forbids(*kind))
             };
             let wrong = ALL.into_iter().find(wrong);
             assert!(wrong.is_none(), "waits ({wait:?}) while it holds {wrong:?} (docs/design/waiting.md)");
@@ -146,7 +150,8 @@ pub fn about_to_wait(wait: Wait) {
     }
 }
 
-/// Does something on this thread that is another's: a job of a manual scheduler. What the thread holds counts for nothing meanwhile.
+/// Does something on this thread that is another's: a job of a manual scheduler. What the thread holds counts for
+/// nothing meanwhile.
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     if !is_checked() {
         return work();

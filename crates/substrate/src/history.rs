@@ -1,4 +1,5 @@
-//! Which keys a cache missed lately: two bytes for each miss, so that what is asked for again is known from what is asked for once (the ghosts of S3-FIFO).
+//! Which keys a cache missed lately: two bytes for each miss, so that what is asked for again is known from what is
+//! asked for once (the ghosts of S3-FIFO).
 
 use ecotone_sys::{
     chunk::{Block, Size},
@@ -29,8 +30,8 @@ impl History {
         self.blocks.push(Words::new(block));
     }
 
-    /// Notes a miss of a key by two parts of its hash, of which one chooses the bucket; true if the key is among the last ones there. Of two misses in one
-    /// bucket at one moment, one may be lost.
+    /// Notes a miss of a key by two parts of its hash, of which one chooses the bucket; true if the key is among the
+    /// last ones there. Of two misses in one bucket at one moment, one may be lost.
     pub fn note(&self, bucket: u32, tag: u16) -> bool {
         let Some(word) = self.word(bucket) else { return false };
         let (noted, tag) = (word.load(Ordering::Relaxed), not_empty(tag));

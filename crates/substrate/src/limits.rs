@@ -1,4 +1,5 @@
-//! Every maximum of Ecotone, once. Checked where a caller's data enters (the public API) and where a decoder reads a length.
+//! Every maximum of Ecotone, once. Checked where a caller's data enters (the public API) and where a decoder reads a
+//! length.
 
 /// Longest key, in bytes; the shortest has one byte.
 pub const MAX_KEY: usize = 1024;
@@ -18,7 +19,8 @@ pub const DOUBLE_WRITE_PAGES: usize = 256;
 pub const MAX_NAME: usize = 255;
 /// Keyspaces that one database can hold at a time.
 pub const MAX_KEYSPACES: usize = 1 << 16;
-/// Numbers for the tables of one keyspace, over its whole life: 24 bits, so that with the keyspace they fit a file's identity.
+/// Numbers for the tables of one keyspace, over its whole life: 24 bits, so that with the keyspace they fit a file's
+/// identity.
 pub const MAX_TABLES: u32 = 1 << 24;
 /// Levels of an lsm keyspace below level 0.
 pub const MAX_LEVELS: u8 = 12;
@@ -35,8 +37,9 @@ pub const MIN_BUDGET: usize = 16 << 20;
 /// Pages of one keyspace's file: page numbers are 32 bits, the last one means "none".
 pub const MAX_PAGES: u32 = u32::MAX - 1;
 
-/// Limit of the write-ahead log's weight, the bytes of different records in it, for a memory budget: 0.8 of the write cache, which is three eighths of the budget, so
-/// that replay finds memory for everything that it makes dirty (decision 1, "Log truncation").
+/// Limit of the write-ahead log's weight, the bytes of different records in it, for a memory budget: 0.8 of the write
+/// cache, which is three eighths of the budget, so that replay finds memory for everything that it makes dirty
+/// (decision 1, "Log truncation").
 pub const fn log_limit(budget: usize) -> u64 {
     (budget as u64) / 10 * 3
 }

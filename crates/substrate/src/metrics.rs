@@ -69,7 +69,8 @@ impl Histogram {
         self.largest.load(Ordering::Relaxed)
     }
 
-    /// A value that a share `q` (0.0 to 1.0) of the values does not exceed, at most an eighth too large; 0 if there are none.
+    /// A value that a share `q` (0.0 to 1.0) of the values does not exceed, at most an eighth too large; 0 if there are
+    /// none.
     pub fn quantile(&self, q: f64) -> u64 {
         let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
         let total: u64 = counts.iter().sum();

@@ -1,14 +1,15 @@
 //! Slowing writers down while something fills up: a little and early, so that nobody has to stop for long.
 //!
-//! The delay of a write follows from the fullness alone. The fuller, the slower the writers, so the fullness comes to rest where they are as fast as
-//! whoever empties it; nobody has to measure how fast that is.
+//! The delay of a write follows from the fullness alone. The fuller, the slower the writers, so the fullness comes to
+//! rest where they are as fast as whoever empties it; nobody has to measure how fast that is.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-/// Delays are collected to this many nanoseconds, since a sleep costs two switches of the thread and is never much shorter than 100 µs.
+/// Delays are collected to this many nanoseconds, since a sleep costs two switches of the thread and is never much
+/// shorter than 100 µs.
 const PORTION: u64 = 500_000;
 /// Longest sleep, in nanoseconds: one thread does not pay for all others (decision 16, invariant 16).
 const LONGEST_SLEEP: u64 = 20_000_000;
@@ -16,7 +17,8 @@ const LONGEST_SLEEP: u64 = 20_000_000;
 const LONGEST: f64 = 10_000_000.0;
 /// The delay at half of the way, in nanoseconds, times two.
 const SCALE: f64 = 100_000.0;
-/// Bytes of a write from which on it counts as several: a batch as so many writes of this size, however many records it has.
+/// Bytes of a write from which on it counts as several: a batch as so many writes of this size, however many records it
+/// has.
 const LARGE: usize = 1 << 10;
 /// Longest delay of a batch, in nanoseconds. It waits for room besides.
 const LONGEST_OF_A_BATCH: u64 = 100_000_000;
@@ -28,8 +30,9 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A write of so many bytes at this fullness, from 0 (free of charge) to 1 (full). Gives how long the caller should sleep: for most writes not at all, and then once for
-    /// several, its own or those of other threads. What is owed above 20 ms stays owed, and is paid by who comes next.
+    /// A write of so many bytes at this fullness, from 0 (free of charge) to 1 (full). Gives how long the caller should
+    /// sleep: for most writes not at all, and then once for several, its own or those of other threads. What is owed
+    /// above 20 ms stays owed, and is paid by who comes next.
     pub fn charge(&self, fullness: f64, bytes: usize) -> Option<Duration> {
         let writes = (bytes / LARGE).max(1) as u64;
         let delay = (delay(fullness) * writes).min(LONGEST_OF_A_BATCH);
@@ -43,8 +46,8 @@ impl Pace {
     }
 }
 
-/// The mean delay of a write, in nanoseconds. Hardly felt in the first half, and without bound towards the end, so that there is a point of rest for any
-/// number of writers.
+/// The mean delay of a write, in nanoseconds. Hardly felt in the first half, and without bound towards the end, so that
+/// there is a point of rest for any number of writers.
 fn delay(fullness: f64) -> u64 {
     let full = fullness.clamp(0.0, 1.0);
     (SCALE * full * full / (1.0 - full)).min(LONGEST) as u64
@@ -84,7 +87,10 @@ mod tests {
         const WRITES: u64 = 50;
         let pace = Pace::default();
         let write = || {
-            (0..WRITES).filter_map(|_| pace.charge(1.0, 1000)).inspect(|sleep| assert!(sleep.as_millis() <= 20)).sum::<Duration>()
+            (0..WRITES)
+                .filter_map(|_| pace.charge(1.0, 1000))
+                .inspect(|sleep| assert!(sleep.as_millis() <= 20))
+                .sum::<Duration>()
         };
         let mut paid: Duration = std::thread::scope(|scope| {
             let writers: Vec<_> = (0..THREADS).map(|_| scope.spawn(write)).collect();

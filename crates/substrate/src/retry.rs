@@ -1,4 +1,5 @@
-//! When background work that has failed for want of space or memory is tried again: not with every write, and not never.
+//! When background work that has failed for want of space or memory is tried again: not with every write, and not
+//! never.
 
 use std::time::Duration;
 

@@ -1,12 +1,14 @@
 //! One pool of workers for everything in the background.
 //!
-//! A *threaded* scheduler runs jobs on its own threads. A *manual* one runs them on the thread that waits for their effect, one after
-//! the other, so that a simulated history is a function of its seed.
+//! A *threaded* scheduler runs jobs on its own threads. A *manual* one runs them on the thread that waits for their
+//! effect, one after the other, so that a simulated history is a function of its seed.
 //!
-//! Of the threads two are kept for what is more urgent than compaction, where there are more (decision 16, invariant 13): writers wait for flushes.
+//! Of the threads two are kept for what is more urgent than compaction, where there are more (decision 16, invariant
+//! 13): writers wait for flushes.
 //!
-//! A thread without work sleeps until there is some. *Ticks* come once a second, and no more once a minute has passed in which nothing was spawned and none
-//! of them had anything to do: a database that nobody uses costs nothing. The next use has them [come again](Pool::wake).
+//! A thread without work sleeps until there is some. *Ticks* come once a second, and no more once a minute has passed
+//! in which nothing was spawned and none of them had anything to do: a database that nobody uses costs nothing. The
+//! next use has them [come again](Pool::wake).
 
 use std::{
     collections::BinaryHeap,
@@ -218,8 +220,9 @@ impl Pool {
         self.wake();
     }
 
-    /// Has something called about once a second, on a thread for that, until it says that it is over, or nobody uses the database for long. It is short, and spawns
-    /// what takes time. Where tests choose the order of threads, or there are none, it is called by [`tick`](Self::tick) alone.
+    /// Has something called about once a second, on a thread for that, until it says that it is over, or nobody uses
+    /// the database for long. It is short, and spawns what takes time. Where tests choose the order of threads, or
+    /// there are none, it is called by [`tick`](Self::tick) alone.
     pub fn add_tick(&self, tick: impl Fn() -> Tick + Send + Sync + 'static) {
         self.state.lock().tickers.push(Arc::new(tick));
         self.wake();
@@ -257,8 +260,8 @@ impl Pool {
         self.tick.notify_all();
     }
 
-    /// Waits until `ready`, which is looked at again whenever [`notify`](Self::notify) is called or a job ends. A manual scheduler runs jobs
-    /// meanwhile.
+    /// Waits until `ready`, which is looked at again whenever [`notify`](Self::notify) is called or a job ends. A
+    /// manual scheduler runs jobs meanwhile.
     ///
     /// # Errors
     /// If writing has stopped, or the pool has: the job that would make it ready may never come then.
@@ -304,7 +307,8 @@ impl Pool {
         state.jobs.len() + state.running
     }
 
-    /// The most urgent job, unless it is patient and enough of these run: then none is more urgent. It counts as running.
+    /// The most urgent job, unless it is patient and enough of these run: then none is more urgent. It counts as
+    /// running.
     fn take(&self, state: &mut State) -> Option<Job> {
         let patient = state.jobs.peek()?.priority.is_patient();
         if patient && state.patient >= self.most_patient {
@@ -408,9 +412,13 @@ mod tests {
     fn manual_runs_the_urgent_first_and_on_the_waiting_thread() {
         let scheduler = Scheduler::manual(Arc::default());
         let order = Arc::new(Mutex::new(Vec::new()));
-        for (priority, mark) in
-            [(Priority::Idle, 1), (Priority::Compact, 2), (Priority::Flush, 3), (Priority::Checkpoint, 4), (Priority::Flush, 5)]
-        {
+        for (priority, mark) in [
+            (Priority::Idle, 1),
+            (Priority::Compact, 2),
+            (Priority::Flush, 3),
+            (Priority::Checkpoint, 4),
+            (Priority::Flush, 5),
+        ] {
             let order = order.clone();
             scheduler.spawn(priority, "mark", move || order.lock().push(mark));
         }
@@ -439,7 +447,8 @@ mod tests {
     #[test]
     fn a_flush_runs_while_compactions_stand_and_these_go_on_afterwards() {
         let scheduler = Scheduler::threaded(4, Arc::default());
-        let (gate, standing, ended) = (Arc::new(Mutex::new(())), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (gate, standing, ended) =
+            (Arc::new(Mutex::new(())), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let held = gate.lock();
         for priority in [Priority::Compact, Priority::Idle, Priority::Compact, Priority::Idle, Priority::Compact] {
             let (gate, standing, ended) = (gate.clone(), standing.clone(), ended.clone());

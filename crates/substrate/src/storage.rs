@@ -1,9 +1,9 @@
-//! The one seam through which every byte goes to disk: files by numeric id, blocking calls, and queues of requests that are
-//! submitted and completed.
+//! The one seam through which every byte goes to disk: files by numeric id, blocking calls, and queues of requests that
+//! are submitted and completed.
 //!
 //! [`disk`](crate::disk) is the real one; the test kit has a simulated one. What may be assumed of a disk is in
-//! `docs/format/disk.md`: 512-byte sectors are atomic, nothing else is ordered or durable before a sync, names are durable
-//! after [`Storage::sync_dir`].
+//! `docs/format/disk.md`: 512-byte sectors are atomic, nothing else is ordered or durable before a sync, names are
+//! durable after [`Storage::sync_dir`].
 
 mod reads;
 
@@ -77,7 +77,9 @@ impl FileId {
     /// The keyspace whose data the file holds; `None` if it is not one keyspace's.
     pub fn keyspace(self) -> Option<u32> {
         match self {
-            FileId::Pages(keyspace) | FileId::Table { keyspace, .. } | FileId::Segment { keyspace, .. } => Some(keyspace),
+            FileId::Pages(keyspace) | FileId::Table { keyspace, .. } | FileId::Segment { keyspace, .. } => {
+                Some(keyspace)
+            }
             FileId::Manifest(_) | FileId::Log(_) | FileId::Double(_) | FileId::Scratch(_) => None,
         }
     }
@@ -170,8 +172,8 @@ impl FileKind {
 /// How the bytes of a file travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Past the page cache where the file system can (`O_DIRECT`): offsets, lengths and addresses of buffers are multiples of the file's
-    /// [unit](File::unit), for which multiples of 4096 bytes always do.
+    /// Past the page cache where the file system can (`O_DIRECT`): offsets, lengths and addresses of buffers are
+    /// multiples of the file's [unit](File::unit), for which multiples of 4096 bytes always do.
     Direct,
     /// Through the page cache, any alignment: a write is cheap and survives the process, not the machine.
     Cached,
@@ -196,8 +198,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     }
     /// Makes all creations and removals so far durable.
     fn sync_dir(&self) -> Result<()>;
-    /// Lets others open it, while handles of it are alive: from now on no file is changed any more, and reads fail with [`Closed`](crate::Error::Closed).
-    /// Waits for changes that have begun.
+    /// Lets others open it, while handles of it are alive: from now on no file is changed any more, and reads fail with
+    /// [`Closed`](crate::Error::Closed). Waits for changes that have begun.
     fn close(&self) {}
     /// A queue for requests, from a pool; dropping it waits for what is in flight and gives it back.
     fn queue(&self) -> Result<Box<dyn Queue>>;
@@ -221,7 +223,8 @@ pub trait File: Send + Sync + fmt::Debug {
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// The least that one transfer of a direct file has, in bytes: a power of two, at least 512. Multiples of 4096 do wherever nothing smaller is wanted.
+    /// The least that one transfer of a direct file has, in bytes: a power of two, at least 512. Multiples of 4096 do
+    /// wherever nothing smaller is wanted.
     fn unit(&self) -> usize {
         PAGE
     }
@@ -229,18 +232,19 @@ pub trait File: Send + Sync + fmt::Debug {
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
     /// Writes all of `buffer` at `offset`.
     fn write(&self, buffer: &[u8], offset: u64) -> Result<()>;
-    /// Has a page of a cached file zeroed as a whole in the kernel's cache, so that writes of parts of it do not read it from the device first. No request in
-    /// the counters: the device sees the page with what is written into it.
+    /// Has a page of a cached file zeroed as a whole in the kernel's cache, so that writes of parts of it do not read
+    /// it from the device first. No request in the counters: the device sees the page with what is written into it.
     fn blank(&self, page: u64) -> Result<()> {
         self.write(&[0; PAGE], page)
     }
     /// Makes everything written and the length durable.
     fn sync(&self) -> Result<()>;
-    /// Reserves space for `length` bytes from `offset` on and makes the file at least long enough for them; new bytes, and holes, read as zero.
-    /// The only call that gives [`NoSpace`](crate::Error::NoSpace).
+    /// Reserves space for `length` bytes from `offset` on and makes the file at least long enough for them; new bytes,
+    /// and holes, read as zero. The only call that gives [`NoSpace`](crate::Error::NoSpace).
     fn preallocate(&self, offset: u64, length: u64) -> Result<()>;
-    /// Gives the space of a range of whole pages within the file back; the range reads as zero, and must be preallocated before it is written again. What a
-    /// crash leaves of it before the next sync is unsure. False if the file system cannot do it, now or ever, or not for all of the range.
+    /// Gives the space of a range of whole pages within the file back; the range reads as zero, and must be
+    /// preallocated before it is written again. What a crash leaves of it before the next sync is unsure. False if the
+    /// file system cannot do it, now or ever, or not for all of the range.
     fn punch(&self, offset: u64, length: u64) -> Result<bool>;
     /// Cuts or extends the file.
     fn set_len(&self, length: u64) -> Result<()>;
@@ -248,7 +252,8 @@ pub trait File: Send + Sync + fmt::Debug {
     fn reserved(&self) -> Result<u64>;
     /// Tells the kernel that its cached pages of this range are not needed (cached files, after a sync).
     fn forget(&self, offset: u64, length: u64);
-    /// The operating system's file for a request, for drivers that need it; `None` in a simulation. It may have to be opened again.
+    /// The operating system's file for a request, for drivers that need it; `None` in a simulation. It may have to be
+    /// opened again.
     fn system(&self, _op: Op) -> Option<Result<Arc<ecotone_sys::file::File>>> {
         None
     }
@@ -291,12 +296,14 @@ pub struct Completion {
 
 /// Requests in flight. Used by one thread at a time; completions come in any order.
 pub trait Queue: Send + fmt::Debug {
-    /// Takes a request; it may start at once or with the next [`complete`](Self::complete). Blocks while the queue is full.
+    /// Takes a request; it may start at once or with the next [`complete`](Self::complete). Blocks while the queue is
+    /// full.
     fn submit(&mut self, request: Request);
     /// Starts what was submitted, waits until at least `at_least` requests (or all, if fewer) are finished, and appends
     /// all finished ones to `done`.
     fn complete(&mut self, at_least: usize, done: &mut Vec<Completion>);
-    /// Completes as [`complete`](Self::complete) does and puts the blocks of all finished requests back to `free`; gives the first failure.
+    /// Completes as [`complete`](Self::complete) does and puts the blocks of all finished requests back to `free`;
+    /// gives the first failure.
     fn take_back(&mut self, at_least: usize, free: &mut Vec<Block>) -> Result<()> {
         let mut done = Vec::new();
         self.complete(at_least, &mut done);

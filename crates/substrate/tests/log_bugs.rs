@@ -31,7 +31,8 @@ fn every_bug_is_caught() {
 fn caught(bug: Bug) -> bool {
     switch(bug);
     let tell = |seed| {
-        // A write blanks the rest of its page, so only a crash that tears a page between two records brings a former life there.
+        // A write blanks the rest of its page, so only a crash that tears a page between two records brings a former
+        // life there.
         if bug == Bug::IgnoreIncarnation { story::former_life() } else { _ = story::story(seed, 12) }
     };
     let found = (0..3000).find(|&seed| std::panic::catch_unwind(|| tell(seed)).is_err());

@@ -180,8 +180,13 @@ fn a_crash_at_any_io_of_a_load_loses_nothing() {
 fn torn_between() -> u64 {
     let disk = stored(1..=1).crash(Crash::KeepAll);
     sample(2).store(&disk).unwrap();
-    let writes =
-        disk.labels().iter().enumerate().filter(|(_, label)| label.io == Io::Write).map(|(at, _)| at as u64).collect::<Vec<_>>();
+    let writes = disk
+        .labels()
+        .iter()
+        .enumerate()
+        .filter(|(_, label)| label.io == Io::Write)
+        .map(|(at, _)| at as u64)
+        .collect::<Vec<_>>();
     // The sync before it, since what becomes of a write is up to chance.
     writes[1] - 1
 }

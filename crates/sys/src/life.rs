@@ -1,7 +1,8 @@
 //! Which process this is, so that one that was forked off is told from the one that opened a file.
 //!
-//! A fork copies all memory but no thread: whoever waits in the copy for a thread of the original waits for ever, and what the copy writes goes into the original's
-//! files. So whoever opens something remembers its life, and asks before each use whether that is still its own.
+//! A fork copies all memory but no thread: whoever waits in the copy for a thread of the original waits for ever, and
+//! what the copy writes goes into the original's files. So whoever opens something remembers its life, and asks before
+//! each use whether that is still its own.
 
 use std::{
     io,
@@ -65,12 +66,12 @@ fn by_number_of_process() -> u64 {
     u64::from(std::process::id())
 }
 
-/// For tests: does `work` in a process that is forked off, and gives what that ends with; none if it was ended by a signal. Only the calling thread is there, so
-/// `work` waits for no other.
+/// For tests: does `work` in a process that is forked off, and gives what that ends with; none if it was ended by a
+/// signal. Only the calling thread is there, so `work` waits for no other.
 #[doc(hidden)]
 pub fn in_a_fork(work: impl FnOnce() -> u8) -> io::Result<Option<i32>> {
-    // SAFETY: the copy has all memory as it is, and calls what any thread may call but for waiting for others, which is the caller's to avoid: it would hang, and
-    // break no memory.
+    // SAFETY: the copy has all memory as it is, and calls what any thread may call but for waiting for others, which is
+    // the caller's to avoid: it would hang, and break no memory.
     match unsafe { libc::fork() } {
         0 => {
             let code = catch_unwind(AssertUnwindSafe(work)).unwrap_or(u8::MAX);
@@ -89,10 +90,12 @@ pub fn in_a_fork(work: impl FnOnce() -> u8) -> io::Result<Option<i32>> {
 fn cell() -> Option<&'static AtomicU64> {
     *PRESENT.get_or_init(|| {
         let bytes = page_size();
-        // SAFETY: with a null hint and without MAP_FIXED the kernel picks a range that is not in use, so no memory of ours changes.
+        // SAFETY: with a null hint and without MAP_FIXED the kernel picks a range that is not in use, so no memory of
+        // ours changes.
         let page = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
         let page: NonNull<AtomicU64> = NonNull::new(page.ok()?.cast())?;
-        // SAFETY: the range is the one just mapped, of which nothing is used yet; in this process the advice changes nothing that is in it.
+        // SAFETY: the range is the one just mapped, of which nothing is used yet; in this process the advice changes
+        // nothing that is in it.
         unsafe { madvise(page.as_ptr().cast(), bytes, Advice::LinuxWipeOnFork) }.ok()?;
         // SAFETY: the page is aligned, zeroed, which is a valid `AtomicU64`, and never unmapped. Nobody else has it.
         Some(unsafe { page.as_ref() })

@@ -24,10 +24,12 @@ pub fn open(directory: &Path, options: Options) -> Result<Env> {
     flags.set(EnvFlags::NO_SYNC, !options.sync);
     let mut builder = EnvOpenOptions::new();
     builder.map_size(options.map_size).max_readers(options.readers);
-    // SAFETY: none of the three flags turns LMDB's own locking off. NO_SYNC lets a power failure damage the file, which its opener notices no
-    // better than other damage on disk; a store that is to be opened after one is made with `sync`.
+    // SAFETY: none of the three flags turns LMDB's own locking off. NO_SYNC lets a power failure damage the file, which
+    // its opener notices no better than other damage on disk; a store that is to be opened after one is made with
+    // `sync`.
     unsafe { builder.flags(flags) };
-    // SAFETY: the mapping is sound while nobody else changes the file. LMDB's lock file keeps other users of LMDB apart, heed opens a
-    // directory once in a process, and the directory belongs to the benchmark, which changes nothing in it.
+    // SAFETY: the mapping is sound while nobody else changes the file. LMDB's lock file keeps other users of LMDB
+    // apart, heed opens a directory once in a process, and the directory belongs to the benchmark, which changes
+    // nothing in it.
     unsafe { builder.open(directory) }
 }

@@ -3,11 +3,12 @@
 #[cfg(target_arch = "x86_64")]
 use std::{arch::asm, ptr};
 
-/// Asks for the cache line in which `value` begins, to be written soon. It changes nothing but time, and does nothing on processors other than x86-64.
+/// Asks for the cache line in which `value` begins, to be written soon. It changes nothing but time, and does nothing
+/// on processors other than x86-64.
 pub fn prefetch_write<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: PREFETCHW is a hint: it never faults, whatever the address, changes neither memory nor registers nor flags, and is a
-    // no-operation on processors of this architecture that do not know it.
+    // SAFETY: PREFETCHW is a hint: it never faults, whatever the address, changes neither memory nor registers nor
+    // flags, and is a no-operation on processors of this architecture that do not know it.
     unsafe {
         asm!("prefetchw [{0}]", in(reg) ptr::from_ref(value), options(nostack, preserves_flags, readonly));
     }
@@ -15,11 +16,12 @@ pub fn prefetch_write<T>(value: &T) {
     let _ = value;
 }
 
-/// Asks for the cache line in which `value` begins, to be read soon. It changes nothing but time, and does nothing on processors other than x86-64.
+/// Asks for the cache line in which `value` begins, to be read soon. It changes nothing but time, and does nothing on
+/// processors other than x86-64.
 pub fn prefetch_read<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: PREFETCHT0 is a hint: it never faults, whatever the address, and changes neither memory nor registers nor flags. Every
-    // processor of this architecture has it.
+    // SAFETY: PREFETCHT0 is a hint: it never faults, whatever the address, and changes neither memory nor registers nor
+    // flags. Every processor of this architecture has it.
     unsafe {
         asm!("prefetcht0 [{0}]", in(reg) ptr::from_ref(value), options(nostack, preserves_flags, readonly));
     }

@@ -34,15 +34,17 @@ struct Pending<C> {
 
 /// An io_uring with the transfers it works on. Dropping it waits for all of them.
 ///
-/// The system may forbid it after it was made (a sandbox that is put up later). Then it is broken: what the kernel has taken is completed by it, which shows in
-/// memory that both share; the rest, and what comes, is done one after the other without it.
+/// The system may forbid it after it was made (a sandbox that is put up later). Then it is broken: what the kernel has
+/// taken is completed by it, which shows in memory that both share; the rest, and what comes, is done one after the
+/// other without it.
 pub struct Ring<C> {
     ring: IoUring,
     /// Slots whose entry the kernel has not taken when it was asked last, in the order in which they were pushed.
     pushed: VecDeque<usize>,
     /// Why it is broken.
     broken: Option<io::Error>,
-    /// By the number that the kernel gives back. Each has at most one entry in the ring, so the ring's queues never overflow.
+    /// By the number that the kernel gives back. Each has at most one entry in the ring, so the ring's queues never
+    /// overflow.
     slots: Vec<Option<Pending<C>>>,
     free: Vec<usize>,
     ready: Vec<Finished<C>>,
@@ -56,8 +58,8 @@ fn ring_of(entries: u32) -> io::Result<IoUring> {
 }
 
 impl<C> Ring<C> {
-    /// Makes a ring for [`ENTRIES`] transfers, whose thread polls a while before it sleeps, or does not. Fails where the system has no io_uring, forbids it or is short of
-    /// resources.
+    /// Makes a ring for [`ENTRIES`] transfers, whose thread polls a while before it sleeps, or does not. Fails where
+    /// the system has no io_uring, forbids it or is short of resources.
     pub fn new(polls: bool) -> io::Result<Self> {
         let (ring, slots) = (ring_of(ENTRIES as u32)?, (0..ENTRIES).map(|_| None).collect());
         let (pushed, free, ready) = (VecDeque::new(), (0..ENTRIES).rev().collect(), Vec::new());
@@ -86,9 +88,11 @@ impl<C> Ring<C> {
         self.pushed.push_back(slot);
     }
 
-    /// Does the rest of the transfer in `slot` without the ring. The kernel does not have it, and is asked for nothing any more.
+    /// Does the rest of the transfer in `slot` without the ring. The kernel does not have it, and is asked for nothing
+    /// any more.
     fn perform(&mut self, slot: usize) {
-        let Some(Pending { transfer: Transfer { file, write, offset, block, len, .. }, done }) = &mut self.slots[slot] else {
+        let Some(Pending { transfer: Transfer { file, write, offset, block, len, .. }, done }) = &mut self.slots[slot]
+        else {
             return;
         };
         let at = *offset + *done as u64;
@@ -100,9 +104,11 @@ impl<C> Ring<C> {
     }
 
     fn enqueue(&mut self, entry: &squeue::Entry) {
-        // SAFETY: the entry names a file and bytes that the transfer in its slot owns. The slot is emptied only by `finish`: when the kernel is done with the entry,
-        // for which `drop` waits, or when it has not taken the entry and never will, since it takes entries in `enter` alone and `perform` is called of such
-        // slots when `enter` asks it no more. So both outlive the kernel's use. No reference to the bytes is made while the kernel may use them.
+        // SAFETY: the entry names a file and bytes that the transfer in its slot owns. The slot is emptied only by
+        // `finish`: when the kernel is done with the entry, for which `drop` waits, or when it has not taken the entry
+        // and never will, since it takes entries in `enter` alone and `perform` is called of such slots when `enter`
+        // asks it no more. So both outlive the kernel's use. No reference to the bytes is made while the kernel may use
+        // them.
         let pushed = unsafe { self.ring.submission().push(entry) };
         assert!(pushed.is_ok(), "a slot has one entry in the ring, and there are as many entries as slots");
     }
@@ -228,7 +234,10 @@ impl<C> Drop for Ring<C> {
 
 impl<C> fmt::Debug for Ring<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ring").field("pending", &self.pending()).field("ready", &self.ready.len()).finish_non_exhaustive()
+        f.debug_struct("Ring")
+            .field("pending", &self.pending())
+            .field("ready", &self.ready.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -239,7 +248,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// One whose thread polls a while before it sleeps. Fails where the system has no io_uring, forbids it or is short of resources.
+    /// One whose thread polls a while before it sleeps. Fails where the system has no io_uring, forbids it or is short
+    /// of resources.
     pub fn new() -> io::Result<Self> {
         Ok(Reader { ring: ring_of(1)?, patience: Patience::new(true) })
     }
@@ -253,8 +263,9 @@ impl Reader {
     fn read_some(&mut self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let fd = Fd(file.as_fd().as_raw_fd());
         let entry = opcode::Read::new(fd, buffer.as_mut_ptr(), buffer.len() as u32).offset(offset).build();
-        // SAFETY: file and bytes are borrowed until this returns: after the kernel has answered the entry, or with an error before it has taken it. Then `read_at` drops
-        // the ring, so that it never does. Nothing in between unwinds.
+        // SAFETY: file and bytes are borrowed until this returns: after the kernel has answered the entry, or with an
+        // error before it has taken it. Then `read_at` drops the ring, so that it never does. Nothing in between
+        // unwinds.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.map_err(|_| io::ErrorKind::ResourceBusy)?;
         self.hand_over()?;
@@ -312,6 +323,7 @@ pub fn probe() -> io::Result<()> {
         }
         done.append(&mut ring.ready);
     }
-    let same = done.pop().is_some_and(|read| read.result.is_ok() && read.transfer.block.iter().all(|byte| *byte == 0xA5));
+    let same =
+        done.pop().is_some_and(|read| read.result.is_ok() && read.transfer.block.iter().all(|byte| *byte == 0xA5));
     if same { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }

@@ -97,7 +97,8 @@ impl<'t> Damaged<'t> {
         }
     }
 
-    /// Flips each bit of the header up to byte `end`, and puts the checksum right. Bytes of which `may_be` is true can have other values.
+    /// Flips each bit of the header up to byte `end`, and puts the checksum right. Bytes of which `may_be` is true can
+    /// have other values.
     ///
     /// # Panics
     /// If one that makes no sense is read without an error that names a place.
@@ -110,7 +111,10 @@ impl<'t> Damaged<'t> {
             match offset {
                 // A later version, features that may be ignored, features that may not.
                 12..16 | 24..40 => {
-                    assert!(matches!(read, Err(Error::NewerFormat { .. } | Error::Corruption { .. })), "{offset}: {read:?}")
+                    assert!(
+                        matches!(read, Err(Error::NewerFormat { .. } | Error::Corruption { .. })),
+                        "{offset}: {read:?}"
+                    )
                 }
                 16..24 => assert!(read.is_ok(), "byte {offset}: {read:?}"),
                 _ if may_be(offset) && read.is_ok() => {}

@@ -1,4 +1,5 @@
-//! Writes the seeds of all targets to `corpus/`: pieces of small databases, which are the formats as the product writes them.
+//! Writes the seeds of all targets to `corpus/`: pieces of small databases, which are the formats as the product writes
+//! them.
 
 use std::{fs, io, path::Path};
 
@@ -41,7 +42,8 @@ fn main() -> io::Result<()> {
     save("segment", "kinds", &[0, 1, 5, 0, 0, 0, 2, 6, 0, 0, 0, 7, 0, 0, 0, 4, 8, 0, 0, 0, 2, 0, 1, b'k'])
 }
 
-/// What a file of a database has for the targets that read its kind. Runs, tables and segments of a hot log have seeds of their own.
+/// What a file of a database has for the targets that read its kind. Runs, tables and segments of a hot log have seeds
+/// of their own.
 fn piece(file: FileId, name: &str, bytes: &[u8]) -> io::Result<()> {
     match file {
         FileId::Manifest(1) => save("manifest", name, bytes),
@@ -123,7 +125,8 @@ fn tables() -> io::Result<()> {
     Ok(())
 }
 
-/// An empty root, a flush, and a compaction of what it made; in an adaptive keyspace a range that is covered there, and one that is opened.
+/// An empty root, a flush, and a compaction of what it made; in an adaptive keyspace a range that is covered there, and
+/// one that is opened.
 fn structures() -> io::Result<()> {
     let (run, level) = (Place::Run(0), Place::Level(1));
     let [a, b, c] = [1, 2, 300].map(|number| File { number, birth: 1 << 32 | u64::from(number) });

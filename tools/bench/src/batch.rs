@@ -27,7 +27,8 @@ fn is_batched(kind: Kind) -> bool {
 }
 
 impl Executor<'_> {
-    /// Carries out several operations: the reads with one call, then the writes as one batch, then what has no batches one by one.
+    /// Carries out several operations: the reads with one call, then the writes as one batch, then what has no batches
+    /// one by one.
     pub(crate) fn batch(&mut self, operations: &[Operation], buffers: &mut Buffers) -> Result<Outlook> {
         self.read_many(operations, buffers)?;
         let outlook = self.write_many(operations, buffers)?;
@@ -87,7 +88,12 @@ impl Executor<'_> {
     }
 
     /// Makes the key of a write and gives its identity and version; `None` for what is not written in batches.
-    fn prepare(&mut self, operation: Operation, tickets: &mut Vec<Ticket>, outlook: &mut Outlook) -> Result<Option<(u64, u64)>> {
+    fn prepare(
+        &mut self,
+        operation: Operation,
+        tickets: &mut Vec<Ticket>,
+        outlook: &mut Outlook,
+    ) -> Result<Option<(u64, u64)>> {
         let bench = self.bench;
         let record = match operation.kind {
             kind if kind == Kind::Read || !is_batched(kind) => return Ok(None),

@@ -5,9 +5,12 @@ use std::{iter, path::PathBuf};
 use clap::{Args, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use crate::{distribution::Shape, keys::Order, leg::Leg, size, store, suite::SuiteOptions, warmup::Warmup, workload::Workload};
+use crate::{
+    distribution::Shape, keys::Order, leg::Leg, size, store, suite::SuiteOptions, warmup::Warmup, workload::Workload,
+};
 
-/// Workloads and measurements for Ecotone and its rivals. Results go to standard output, everything else to standard error.
+/// Workloads and measurements for Ecotone and its rivals. Results go to standard output, everything else to standard
+/// error.
 #[derive(Debug, Parser)]
 #[command(name = "ecotone-bench", version)]
 pub(crate) struct Cli {
@@ -70,10 +73,12 @@ pub(crate) struct RowsOptions {
     /// How often each store is measured.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
-    /// Keep all stores open through the rounds: each is opened and warmed up once, and stands still while others are measured.
+    /// Keep all stores open through the rounds: each is opened and warmed up once, and stands still while others are
+    /// measured.
     #[arg(long)]
     pub(crate) stay_open: bool,
-    /// Limit of a store's memory cgroup, or `none`; the default is twice the budget and 64 MiB, or the budget and 16 MiB for stores that count on the page cache.
+    /// Limit of a store's memory cgroup, or `none`; the default is twice the budget and 64 MiB, or the budget and 16
+    /// MiB for stores that count on the page cache.
     #[arg(long, value_name = "BYTES", value_parser = Ceiling::parse)]
     pub(crate) cgroup_memory: Option<Ceiling>,
     /// Seconds without a finished operation after which a store counts as hung.
@@ -106,13 +111,14 @@ pub(crate) struct RunOptions {
     /// The store; the parent fills it in.
     #[arg(skip = store::Kind::Null)]
     pub(crate) store: store::Kind,
-    /// YCSB's a to f; `insert` adds records to a loaded store, `load` measures the load, `adapt` scans as e while the store brings all keys into
-    /// pages (`adaptive` alone). With --order ascending the loaded records are a queue: `queue` inserts a record and removes the first one, `drain` removes the first or the
-    /// last one, `first` reads the first one.
+    /// YCSB's a to f; `insert` adds records to a loaded store, `load` measures the load, `adapt` scans as e while the
+    /// store brings all keys into pages (`adaptive` alone). With --order ascending the loaded records are a queue:
+    /// `queue` inserts a record and removes the first one, `drain` removes the first or the last one, `first` reads the
+    /// first one.
     #[arg(long, value_enum)]
     pub(crate) workload: Workload,
-    /// Workloads to measure after it in the stores that stay open, all rounds of one before the next, each with so many operations or as --operations or --seconds
-    /// say; the warm-up is of --workload alone.
+    /// Workloads to measure after it in the stores that stay open, all rounds of one before the next, each with so many
+    /// operations or as --operations or --seconds say; the warm-up is of --workload alone.
     #[arg(long, value_name = "WORKLOAD[:OPERATIONS]", value_parser = Leg::parse, value_delimiter = ',', requires = "stay_open", conflicts_with = "trace")]
     pub(crate) then: Vec<Leg>,
     /// Which records the operations are for; the default is the workload's usual one.
@@ -145,14 +151,16 @@ pub(crate) struct RunOptions {
     /// Operations of one call: reads by multi_get, writes by a batch.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) batch: u16,
-    /// Operations a second, begun on time whether or not earlier ones have ended; latencies count from the intended time.
+    /// Operations a second, begun on time whether or not earlier ones have ended; latencies count from the intended
+    /// time.
     #[arg(long, value_parser = positive)]
     pub(crate) rate: Option<f64>,
     /// What a write promises when it returns.
     #[arg(long, value_enum, default_value = "buffered")]
     pub(crate) durability: store::Durability,
-    /// Operations before the measurement, or seconds as in 60s, or `steady`: as many as it takes until the device reads of an operation no longer fall (at most eight a record
-    /// and 300 s), or `all`: every record is read once; the default is one per record, and none for insert.
+    /// Operations before the measurement, or seconds as in 60s, or `steady`: as many as it takes until the device reads
+    /// of an operation no longer fall (at most eight a record and 300 s), or `all`: every record is read once; the
+    /// default is one per record, and none for insert.
     #[arg(long, value_name = "OPERATIONS")]
     pub(crate) warmup: Option<Warmup>,
     /// The store's memory budget, such as 64MiB.
@@ -167,10 +175,12 @@ pub(crate) struct RunOptions {
     /// Make this many keys of the same kind from --keys, which is sorted or has times beside it.
     #[arg(long, value_name = "N", requires = "keys", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub(crate) scale_keys: Option<u64>,
-    /// In which order keys come: those of --keys shuffled or as they arrive, synthetic ones shuffled or in one of the others.
+    /// In which order keys come: those of --keys shuffled or as they arrive, synthetic ones shuffled or in one of the
+    /// others.
     #[arg(long, value_enum)]
     pub(crate) order: Option<Order>,
-    /// Access trace (.u64, .u64.zst) that says which records a, b, c and f access; --records is then the number of its objects by default.
+    /// Access trace (.u64, .u64.zst) that says which records a, b, c and f access; --records is then the number of its
+    /// objects by default.
     #[arg(long, value_name = "FILE", conflicts_with = "distribution")]
     pub(crate) trace: Option<PathBuf>,
     /// Part of reads, 0 to 1, beside the inserts of the workload insert.
@@ -182,7 +192,8 @@ pub(crate) struct RunOptions {
     /// Longest time for that, in seconds.
     #[arg(long, default_value_t = 1200.0, value_parser = positive)]
     pub(crate) prepare_seconds: f64,
-    /// An option of the engine, or `table_cache`, the bytes that indexes and filters of tables have at most; may be given several times.
+    /// An option of the engine, or `table_cache`, the bytes that indexes and filters of tables have at most; may be
+    /// given several times.
     #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<(String, String)>,
     /// Seed of everything that is drawn.
@@ -239,7 +250,9 @@ mod tests {
         let line = "ecotone-bench run --store tree,null --rounds 2 --workload c --distribution zipfian --theta 0.99 --records 5 --operations 6 --key-size 8 \
                     --value-size 56 --threads 8 --batch 32 --rate 100 --durability none --warmup 7 --memory 64MiB --dir d --keys k.u64 \
                     --set fill=80 --set neighbours=3 --cgroup-memory none --hang-seconds 5 --stay-open --json";
-        let Command::Run(options) = Cli::try_parse_from(line.split_whitespace()).unwrap().command else { panic!("run") };
+        let Command::Run(options) = Cli::try_parse_from(line.split_whitespace()).unwrap().command else {
+            panic!("run")
+        };
         assert_eq!((options.row.memory, options.row.settings.len(), options.row.batch), (64 << 20, 2, 32));
         assert_eq!((options.store.len(), options.rounds, options.cgroup_memory), (2, 2, Some(Ceiling::None)));
         let both = "ecotone-bench run --store tree --workload c --memory 64MiB --dir d --seconds 1 --operations 2";

@@ -28,7 +28,8 @@ impl Completions {
         Completions { epoch: Instant::now(), threads, longest_stall: AtomicU64::new(0) }
     }
 
-    /// `operations` operations of `thread` that began at `begin` ended at `end`. The others are asked only where this may be the longest stall so far.
+    /// `operations` operations of `thread` that began at `begin` ended at `end`. The others are asked only where this
+    /// may be the longest stall so far.
     pub(crate) fn add(&self, thread: usize, operations: u64, begin: Instant, end: Instant) {
         let (begin, end) = (self.nanoseconds(begin), self.nanoseconds(end));
         if end.saturating_sub(begin) > self.longest_stall.load(Relaxed) {

@@ -56,8 +56,8 @@ impl Distribution {
         Distribution { stretch, ..Self::new(Shape::Stretch, 1, 0.0) }
     }
 
-    /// Draws a record. `progress` is the part of the run that is over, 0 to 1; `newest` is one above the newest record, at least the number of
-    /// records.
+    /// Draws a record. `progress` is the part of the run that is over, 0 to 1; `newest` is one above the newest record,
+    /// at least the number of records.
     pub(crate) fn sample(&self, rng: &mut impl Rng, progress: f64, newest: u64) -> u64 {
         let records = self.spread.size();
         match (self.shape, &self.zipf) {
@@ -79,7 +79,8 @@ fn hotspot(rng: &mut impl Rng, records: u64, progress: f64) -> u64 {
     (start + below(rng.next_u64(), hot).0) % records
 }
 
-/// The part of all draws that misses a memory that keeps the hottest `kept` records; `None` for shapes whose hot records change.
+/// The part of all draws that misses a memory that keeps the hottest `kept` records; `None` for shapes whose hot
+/// records change.
 pub(crate) fn ideal_miss(shape: Shape, records: u64, theta: f64, kept: u64) -> Option<f64> {
     match shape {
         Shape::Uniform => Some(1.0 - kept.min(records) as f64 / records as f64),
@@ -140,8 +141,10 @@ mod tests {
 
     #[test]
     fn the_hot_spot_moves() {
-        let (early, late) =
-            (counts(Shape::Hotspot, 10_000, 100_000, 0.0, 10_000), counts(Shape::Hotspot, 10_000, 100_000, 0.5, 10_000));
+        let (early, late) = (
+            counts(Shape::Hotspot, 10_000, 100_000, 0.0, 10_000),
+            counts(Shape::Hotspot, 10_000, 100_000, 0.5, 10_000),
+        );
         let hot = |counts: &[u64]| counts.iter().filter(|&&count| count > 300).count();
         assert_eq!((hot(&early), hot(&late)), (100, 100));
         assert!(early.iter().zip(&late).all(|(a, b)| *a < 300 || *b < 300));

@@ -151,7 +151,8 @@ impl<'a> Executor<'a> {
             value.extend_from_slice(at_end);
             is_there = true;
         })?;
-        let verdict = if is_there { bench.check(Some(value), key, value::identity(key), 0) } else { bench.unanswered() };
+        let verdict =
+            if is_there { bench.check(Some(value), key, value::identity(key), 0) } else { bench.unanswered() };
         self.traffic.read += (key.len() + value.len()) as u64;
         judge(key, verdict)
     }
@@ -173,7 +174,8 @@ impl<'a> Executor<'a> {
         let (mut failure, mut bytes, mut count) = (Ok(()), 0, 0);
         bench.store.scan(start, length, &mut |key, value| {
             let in_order = if count == 0 { key == &start[..] } else { key > &last[..] };
-            let verdict = if in_order { bench.check(Some(value), key, value::identity(key), 0) } else { Err(Wrong::Order) };
+            let verdict =
+                if in_order { bench.check(Some(value), key, value::identity(key), 0) } else { Err(Wrong::Order) };
             failure = std::mem::replace(&mut failure, Ok(())).and_then(|()| judge(key, verdict));
             bytes += (key.len() + value.len()) as u64;
             count += 1;

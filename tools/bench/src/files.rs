@@ -29,8 +29,8 @@ pub(crate) fn allocated(directory: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Drops the cached pages of all files below a directory: pages that were cached by another process are not charged to the cgroup of the one that
-/// uses them.
+/// Drops the cached pages of all files below a directory: pages that were cached by another process are not charged to
+/// the cgroup of the one that uses them.
 pub(crate) fn drop_cached(directory: &Path) -> Result<()> {
     if !directory.exists() {
         return Ok(());
@@ -38,8 +38,8 @@ pub(crate) fn drop_cached(directory: &Path) -> Result<()> {
     walk(directory, &mut |path, _| drop_pages(&open_clean(path)?, path))
 }
 
-/// Reads all files below a directory through once, and drops their pages. A virtual disk gives what was not read for a while several times slower than the
-/// rest, and how long ago that was should make no difference between two stores.
+/// Reads all files below a directory through once, and drops their pages. A virtual disk gives what was not read for a
+/// while several times slower than the rest, and how long ago that was should make no difference between two stores.
 pub(crate) fn wake(directory: &Path) -> Result<()> {
     if !directory.exists() {
         return Ok(());

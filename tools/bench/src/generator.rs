@@ -10,7 +10,8 @@ use crate::{
     workload::{Kind, Mix, scan_length},
 };
 
-/// Operations of a full block: enough that the cost of a block is spread, few enough to stay in the processor's first cache.
+/// Operations of a full block: enough that the cost of a block is spread, few enough to stay in the processor's first
+/// cache.
 pub(crate) const BLOCK: u64 = 512;
 
 /// One operation.
@@ -93,7 +94,11 @@ impl<'a> Generator<'a> {
             Plan::Traced(mix, trace, start) => {
                 self.traced.resize(usize::try_from(position.count)?, 0);
                 trace.read(start + position.first, &mut self.traced)?;
-                block.extend(self.traced.iter().map(|record| Operation { record: *record, kind: mix.sample(rng), length: 1 }));
+                block.extend(self.traced.iter().map(|record| Operation {
+                    record: *record,
+                    kind: mix.sample(rng),
+                    length: 1,
+                }));
             }
         }
         Ok(&self.block)

@@ -37,7 +37,8 @@ impl Inserts {
 
     /// Every record below this exists.
     pub(crate) fn existing(&self) -> u64 {
-        // First the next number, then the threads: a claim that is missed below was made after this load, hence at or above it.
+        // First the next number, then the threads: a claim that is missed below was made after this load, hence at or
+        // above it.
         let next = self.next.load(SeqCst).min(self.limit);
         self.pending.iter().fold(next, |least, pending| least.min(pending.load(SeqCst)))
     }

@@ -20,14 +20,17 @@ impl Leg {
 
     /// Reads `WORKLOAD` or `WORKLOAD:OPERATIONS`. Adapting takes what it takes.
     pub(crate) fn parse(text: &str) -> Result<Leg, String> {
-        let (name, operations) = text.split_once(':').map_or((text, None), |(name, operations)| (name, Some(operations)));
+        let (name, operations) =
+            text.split_once(':').map_or((text, None), |(name, operations)| (name, Some(operations)));
         let workload = Workload::from_str(name, false)?;
         let number = |text: &str| text.parse().ok().filter(|operations| *operations > 0);
         match operations.map(number) {
             Some(_) if workload == Workload::Adapt => {
                 Err("adapt ends when the store has adapted, and takes no number of operations".to_owned())
             }
-            Some(None) => Err(format!("{text:?} is not a workload and, behind a colon, a number of operations above 0")),
+            Some(None) => {
+                Err(format!("{text:?} is not a workload and, behind a colon, a number of operations above 0"))
+            }
             operations => Ok(Leg { workload, operations: operations.flatten() }),
         }
     }
@@ -39,7 +42,8 @@ mod tests {
 
     #[test]
     fn legs_are_read() {
-        let legs = [("c", Workload::C, None), ("update:300", Workload::Update, Some(300)), ("adapt", Workload::Adapt, None)];
+        let legs =
+            [("c", Workload::C, None), ("update:300", Workload::Update, Some(300)), ("adapt", Workload::Adapt, None)];
         for (text, workload, operations) in legs {
             assert_eq!(Leg::parse(text).unwrap(), Leg { workload, operations });
         }

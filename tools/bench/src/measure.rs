@@ -63,13 +63,15 @@ impl<'a> Stopwatch<'a> {
         }
     }
 
-    /// The sample ends here: its unmeasured operations count as fast as the first, except that a stall among them shows in the clock.
+    /// The sample ends here: its unmeasured operations count as fast as the first, except that a stall among them shows
+    /// in the clock.
     pub(crate) fn pause(&mut self) {
         if self.rest > 0 {
             let together = self.tick(self.rest);
             let stalled = u64::from(together > STALL);
             // A stall counts once, not for the operations beside it.
-            let usual = if self.first > STALL { together / u32::try_from(self.rest).unwrap_or(u32::MAX) } else { self.first };
+            let usual =
+                if self.first > STALL { together / u32::try_from(self.rest).unwrap_or(u32::MAX) } else { self.first };
             record(&mut self.histogram, together, stalled);
             record(&mut self.histogram, usual, self.rest - stalled);
         }

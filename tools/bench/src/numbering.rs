@@ -39,7 +39,8 @@ impl Numbering {
 
     fn with_groups(directory: &Path, groups: u64) -> Result<Self> {
         let path = directory.join(NAME);
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).context("create", &path)?;
+        let file =
+            File::options().read(true).write(true).create(true).truncate(true).open(&path).context("create", &path)?;
         fs::remove_file(&path).context("remove", &path)?;
         // Reading ahead would make large folios of the page cache, in which the kernel takes long for each small write.
         fadvise(&file, 0, None, Advice::Random).context("advise on", &path)?;

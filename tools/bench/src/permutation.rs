@@ -15,8 +15,8 @@ pub(crate) const fn mix(number: u64) -> u64 {
 
 /// A bijection of `0..size` without visible order.
 ///
-/// The mixing works on the smallest power of two that holds `size`; numbers that fall outside are mixed again until they fall inside
-/// (cycle walking), which takes less than two rounds on average.
+/// The mixing works on the smallest power of two that holds `size`; numbers that fall outside are mixed again until
+/// they fall inside (cycle walking), which takes less than two rounds on average.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Permutation {
     size: u64,
@@ -60,7 +60,8 @@ impl Permutation {
         }
     }
 
-    /// Each step is a bijection of the masked bits: adding a constant, multiplying by an odd one, folding the upper half down.
+    /// Each step is a bijection of the masked bits: adding a constant, multiplying by an odd one, folding the upper
+    /// half down.
     fn round(&self, number: u64) -> u64 {
         let mut x = number.wrapping_add(self.seed) & self.mask;
         x = (x ^ (x >> self.shift)).wrapping_mul(MULTIPLIERS[0]) & self.mask;
@@ -76,7 +77,8 @@ mod tests {
 
     fn is_bijection(permutation: &Permutation) -> bool {
         let mut seen = vec![false; usize::try_from(permutation.size()).unwrap()];
-        (0..permutation.size()).all(|n| !std::mem::replace(&mut seen[usize::try_from(permutation.apply(n)).unwrap()], true))
+        (0..permutation.size())
+            .all(|n| !std::mem::replace(&mut seen[usize::try_from(permutation.apply(n)).unwrap()], true))
     }
 
     #[test]
@@ -93,7 +95,8 @@ mod tests {
     fn neighbours_are_spread() {
         let size = 1 << 20;
         let permutation = Permutation::new(size, 1);
-        let near = (1..10_000).filter(|&n| permutation.apply(n).abs_diff(permutation.apply(n - 1)) < size / 100).count();
+        let near =
+            (1..10_000).filter(|&n| permutation.apply(n).abs_diff(permutation.apply(n - 1)) < size / 100).count();
         // Two uniform numbers are that near in 2% of all cases.
         assert!((100..320).contains(&near), "{near} of 10000 neighbours stay near");
     }

@@ -41,7 +41,8 @@ pub(crate) struct Manner {
     pub(crate) threads: usize,
     /// Operations of one call; 1 for calls of single operations.
     pub(crate) batch: usize,
-    /// Operations a second of all threads, begun at their times whether or not earlier ones have ended; `None` for as fast as it goes.
+    /// Operations a second of all threads, begun at their times whether or not earlier ones have ended; `None` for as
+    /// fast as it goes.
     pub(crate) rate: Option<f64>,
     /// No operations are begun after this time, except those of blocks that were begun.
     pub(crate) cap: Option<Duration>,
@@ -136,7 +137,9 @@ impl<'a> Phase<'a> {
         let (is_adapting, is_late) = (self.bench.store.is_adapting(), elapsed > LONGEST);
         self.stop.fetch_or(!is_adapting || is_late, Relaxed);
         if is_adapting && is_late {
-            return Err(format!("it has not adapted in {} s: is there space and memory for that?", LONGEST.as_secs()).into());
+            return Err(
+                format!("it has not adapted in {} s: is there space and memory for that?", LONGEST.as_secs()).into()
+            );
         }
         Ok(())
     }

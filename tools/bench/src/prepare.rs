@@ -20,18 +20,21 @@ use crate::{
 
 /// Updates for each record.
 const UPDATES: u64 = 2;
-/// Room that a preparation is expected to need, as a multiple of the user's data: garbage, files that are written anew, logs.
+/// Room that a preparation is expected to need, as a multiple of the user's data: garbage, files that are written anew,
+/// logs.
 const ROOM: u64 = 3;
 
 impl Run<'_> {
-    /// Loads the empty store, updates its records uniformly, lets it settle, closes it and opens it again. Time that runs out ends the load
-    /// or the updates, whichever it meets; the records that are there then are those of the state.
+    /// Loads the empty store, updates its records uniformly, lets it settle, closes it and opens it again. Time that
+    /// runs out ends the load or the updates, whichever it meets; the records that are there then are those of the
+    /// state.
     pub(crate) fn prepare(mut self) -> Result<Self> {
         if self.options.workload == Workload::Load {
             return Err("--workload load measures a load, and --prepared leaves nothing to load".into());
         }
         let (begin, records) = (Instant::now(), self.state.parameters.records);
-        let loaded = self.measure("load", &Plan::Each(Kind::Load), Limit::Operations(records), self.capped(begin), 0)?.outcome;
+        let loaded =
+            self.measure("load", &Plan::Each(Kind::Load), Limit::Operations(records), self.capped(begin), 0)?.outcome;
         self.state.loaded = loaded.operations;
         let updated = self.update(begin)?;
         let settle_seconds = self.settle()?;

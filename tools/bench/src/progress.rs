@@ -1,4 +1,5 @@
-//! How far a phase has come: a bar on standard error where that is a terminal, or messages to the parent process, which draws the bar.
+//! How far a phase has come: a bar on standard error where that is a terminal, or messages to the parent process, which
+//! draws the bar.
 
 use std::{
     cell::Cell,
@@ -51,7 +52,9 @@ impl Progress {
     /// So many operations were done.
     pub(crate) fn show(&self, operations: u64) {
         match self {
-            Progress::Bar { bar, limit: Some(Limit::Time(_)), begin } => bar.set_position(milliseconds(begin.elapsed())),
+            Progress::Bar { bar, limit: Some(Limit::Time(_)), begin } => {
+                bar.set_position(milliseconds(begin.elapsed()))
+            }
             Progress::Bar { bar, .. } => bar.set_position(operations),
             Progress::Messages { last } if last.get().elapsed() >= INTERVAL => {
                 last.set(Instant::now());
@@ -81,7 +84,8 @@ fn bar(limit: Option<Limit>) -> ProgressBar {
             return bar;
         }
     };
-    let style = ProgressStyle::with_template(&format!("{{msg:9}} {{wide_bar}} {counts}")).expect("the template is valid");
+    let style =
+        ProgressStyle::with_template(&format!("{{msg:9}} {{wide_bar}} {counts}")).expect("the template is valid");
     ProgressBar::new(length).with_style(style)
 }
 

@@ -15,7 +15,8 @@ use crate::{
     workload::Workload,
 };
 
-/// The names are a public interface; `docs/benchmark.md` explains each. Sizes are bytes, times seconds unless the name says otherwise.
+/// The names are a public interface; `docs/benchmark.md` explains each. Sizes are bytes, times seconds unless the name
+/// says otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) store: store::Kind,
@@ -154,7 +155,11 @@ impl Row {
             distribution: shape,
             theta: options.theta,
             stretch: (shape == Shape::Stretch).then_some(options.stretch),
-            trace: options.trace.as_ref().and_then(|file| file.file_name()).map(|name| name.to_string_lossy().into_owned()),
+            trace: options
+                .trace
+                .as_ref()
+                .and_then(|file| file.file_name())
+                .map(|name| name.to_string_lossy().into_owned()),
             records: state.loaded,
             key_size: footprint.key_size,
             value_size: options.value_size as u64,

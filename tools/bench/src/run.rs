@@ -61,17 +61,27 @@ pub(crate) struct Measured {
 impl Measured {
     /// Requests to the device, by the store's own count or else the kernel's.
     pub(crate) fn device_reads(&self, store: store::Kind) -> Option<u64> {
-        if store.counts_device_io() { Some(self.stats.device_reads) } else { self.kernel.and_then(|kernel| kernel.reads) }
+        if store.counts_device_io() {
+            Some(self.stats.device_reads)
+        } else {
+            self.kernel.and_then(|kernel| kernel.reads)
+        }
     }
 }
 
 /// Carries the rows of a store out, one of each workload that is `next`; the kernel keeps its `accounts`.
-pub(crate) fn run(options: &RunOptions, accounts: &Accounts, next: impl FnMut() -> Result<Option<Leg>>) -> Result<Vec<Row>> {
+pub(crate) fn run(
+    options: &RunOptions,
+    accounts: &Accounts,
+    next: impl FnMut() -> Result<Option<Leg>>,
+) -> Result<Vec<Row>> {
     let mut run = Run::open(options, accounts)?;
     let fresh = !run.state.finished;
     if options.workload == Workload::Load && !fresh {
         let directory = options.dir.display();
-        return Err(format!("the store in {directory} is loaded already, and --workload load needs an empty --dir").into());
+        return Err(
+            format!("the store in {directory} is loaded already, and --workload load needs an empty --dir").into()
+        );
     }
     let loaded = match (fresh, options.prepared) {
         (false, _) => None,
@@ -103,8 +113,14 @@ impl<'a> Run<'a> {
             let size = keys.mean_bytes() + options.value_size as f64;
             check_room(directory.path(), (records as f64 * size) as u64)?;
         }
-        let mut state =
-            found.unwrap_or(State { parameters, finished: false, run: 0, loaded: records, preparation: None, existing: records });
+        let mut state = found.unwrap_or(State {
+            parameters,
+            finished: false,
+            run: 0,
+            loaded: records,
+            preparation: None,
+            existing: records,
+        });
         state.run += 1;
         let store = open_store(options, &directory, fresh)?;
         directory.save(&state)?;
@@ -142,7 +158,12 @@ impl<'a> Run<'a> {
 
     /// As fast as it goes.
     pub(crate) fn manner(&self) -> Manner {
-        Manner { threads: usize::from(self.options.threads), batch: usize::from(self.options.batch), rate: None, cap: None }
+        Manner {
+            threads: usize::from(self.options.threads),
+            batch: usize::from(self.options.batch),
+            rate: None,
+            cap: None,
+        }
     }
 
     /// Warms the store up and measures what is `next`, again and again.
@@ -155,7 +176,9 @@ impl<'a> Run<'a> {
             }
             None => (self.drawn(options.workload)?, records),
         };
-        if options.workloads().any(|workload| workload.inserts() || workload.removes()) || !options.store.survives_kill() {
+        if options.workloads().any(|workload| workload.inserts() || workload.removes())
+            || !options.store.survives_kill()
+        {
             self.save(false)?;
         }
         let usual = if options.workload == Workload::Insert || options.workload.removes() { 0 } else { records };
@@ -200,7 +223,14 @@ impl<'a> Run<'a> {
         if records.is_empty() { Err("--stretch is so small that no record is in it".into()) } else { Ok(records) }
     }
 
-    pub(crate) fn measure(&self, name: &'static str, plan: &Plan, limit: Limit, manner: Manner, phase: u64) -> Result<Measured> {
+    pub(crate) fn measure(
+        &self,
+        name: &'static str,
+        plan: &Plan,
+        limit: Limit,
+        manner: Manner,
+        phase: u64,
+    ) -> Result<Measured> {
         let progress = Progress::new(name, limit);
         let (stats, kernel, cpu) = (self.bench.store.stats(), self.accounts.transfers(), process::cpu_time());
         if limit == Limit::Adapted {
@@ -256,7 +286,9 @@ pub(crate) fn shape(options: &RunOptions, workload: Workload) -> Shape {
 fn open_trace(options: &RunOptions, directory: &Directory) -> Result<Option<Trace>> {
     let Some(file) = &options.trace else { return Ok(None) };
     if options.workload.inserts() {
-        return Err("a trace is of accesses to records that are there; --trace goes with the workloads a, b, c and f".into());
+        return Err(
+            "a trace is of accesses to records that are there; --trace goes with the workloads a, b, c and f".into()
+        );
     }
     Trace::open(file, directory.path()).map(Some)
 }
@@ -296,7 +328,9 @@ fn parameters(options: &RunOptions, keys: &Keys, usual: u64) -> Result<Parameter
     }
     let (size, most) = (options.value_size, ecotone::limits::MAX_RECORD - options.key_size.unwrap_or(1));
     if !(VERSION_BYTES..=most).contains(&size) {
-        return Err(format!("--value-size is {size}, and values of this bench have {VERSION_BYTES} to {most} bytes").into());
+        return Err(
+            format!("--value-size is {size}, and values of this bench have {VERSION_BYTES} to {most} bytes").into()
+        );
     }
     Ok(Parameters {
         store: options.store,
@@ -317,8 +351,10 @@ fn open_store(options: &RunOptions, directory: &Directory, fresh: bool) -> Resul
     let path = directory.store();
     let memory = usize::try_from(options.memory)?;
     let settings = &options.settings;
-    let opened =
-        store::open(options.store, &store::Options { directory: &path, memory, durability: options.durability, settings });
+    let opened = store::open(
+        options.store,
+        &store::Options { directory: &path, memory, durability: options.durability, settings },
+    );
     if opened.is_err() && fresh && path.exists() {
         fs::remove_dir_all(&path).context("remove", &path)?;
     }

@@ -32,9 +32,14 @@ mod tests {
 
     #[test]
     fn amounts_are_read() {
-        for (text, bytes) in
-            [("64MiB", 64 << 20), ("220MiB", 220 << 20), ("1GiB", 1 << 30), ("512KiB", 512 << 10), ("12345", 12345), ("7B", 7)]
-        {
+        for (text, bytes) in [
+            ("64MiB", 64 << 20),
+            ("220MiB", 220 << 20),
+            ("1GiB", 1 << 30),
+            ("512KiB", 512 << 10),
+            ("12345", 12345),
+            ("7B", 7),
+        ] {
             assert_eq!(parse(text), Ok(bytes));
         }
         for text in ["", "MiB", "64MB", "64 MiB", "-1", "1.5GiB", "99999999999TiB", "64mib"] {
@@ -44,6 +49,9 @@ mod tests {
 
     #[test]
     fn amounts_are_shown() {
-        assert_eq!((show(1023).as_str(), show(1536).as_str(), show(64 << 20).as_str()), ("1023 B", "1.5 KiB", "64.0 MiB"));
+        assert_eq!(
+            (show(1023).as_str(), show(1536).as_str(), show(64 << 20).as_str()),
+            ("1023 B", "1.5 KiB", "64.0 MiB")
+        );
     }
 }

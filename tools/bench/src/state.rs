@@ -1,4 +1,5 @@
-//! The small file that says what a benchmark directory holds, so that a finished load is used again and nothing else is.
+//! The small file that says what a benchmark directory holds, so that a finished load is used again and nothing else
+//! is.
 
 use std::{
     collections::BTreeMap,
@@ -79,8 +80,8 @@ impl Directory {
         self.path.join("db")
     }
 
-    /// The state of a finished store of these parameters; `None` if there is no store, and one that was not finished is removed. Anything else is
-    /// an error.
+    /// The state of a finished store of these parameters; `None` if there is no store, and one that was not finished is
+    /// removed. Anything else is an error.
     pub(crate) fn state(&self, wanted: &Parameters) -> Result<Option<State>> {
         let file = self.path.join(NAME);
         if !file.exists() {
@@ -169,7 +170,8 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let directory = Directory::open(&temporary.path().join("new")).unwrap();
         assert!(directory.state(&parameters()).unwrap().is_none());
-        let mut state = State { parameters: parameters(), finished: false, run: 3, loaded: 10, preparation: None, existing: 12 };
+        let mut state =
+            State { parameters: parameters(), finished: false, run: 3, loaded: 10, preparation: None, existing: 12 };
         directory.save(&state).unwrap();
         fs::create_dir(directory.store()).unwrap();
         assert!(directory.is_unfinished() && directory.state(&parameters()).unwrap().is_none());

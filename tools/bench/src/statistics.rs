@@ -2,7 +2,8 @@
 
 /// Rounds further apart than this, (max - min) / median, are noisy.
 pub(crate) const NOISY: f64 = 0.05;
-/// States of the machine that differ by more than this factor are not alike. They lie nearly a factor of 2 apart, repetitions within one a few percent.
+/// States of the machine that differ by more than this factor are not alike. They lie nearly a factor of 2 apart,
+/// repetitions within one a few percent.
 const ALIKE: f64 = 1.15;
 
 /// Whether a speed of the machine is the same in two states.

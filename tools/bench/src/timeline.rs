@@ -86,7 +86,9 @@ mod tests {
         let points = timeline.finish();
         assert!((POINTS / 2..=POINTS).contains(&points.len()), "{}", points.len());
         assert!(points.last().unwrap().seconds > 1900.0);
-        assert!(points.windows(2).all(|pair| pair[0].seconds < pair[1].seconds && pair[0].operations < pair[1].operations));
+        assert!(
+            points.windows(2).all(|pair| pair[0].seconds < pair[1].seconds && pair[0].operations < pair[1].operations)
+        );
         assert!(points.iter().all(|point| point.memory_bytes > 0));
     }
 }

@@ -24,7 +24,11 @@ impl Trace {
     pub(crate) fn open(file: &Path, directory: &Path) -> Result<Self> {
         let mut source = Source::open(file)?;
         if source.format == Format::Text {
-            return Err(format!("{} is no trace: traces are 64-bit numbers and end in .u64 or .u64.zst", file.display()).into());
+            return Err(format!(
+                "{} is no trace: traces are 64-bit numbers and end in .u64 or .u64.zst",
+                file.display()
+            )
+            .into());
         }
         let mut numbering = Numbering::new(directory)?;
         let mut records = Writer::create(Self::path(directory))?;

@@ -1,4 +1,5 @@
-//! What the kernel moved between devices and a store: requests and bytes, by the accounts of a cgroup and of the process.
+//! What the kernel moved between devices and a store: requests and bytes, by the accounts of a cgroup and of the
+//! process.
 
 use std::{fs, path::PathBuf};
 
@@ -43,8 +44,8 @@ pub(crate) struct Accounts {
 impl Accounts {
     /// Requests and bytes so far; `None` where the kernel does not tell.
     ///
-    /// What the kernel's own threads write back later is on nobody's account in a cgroup of version 1, but `/proc` counts such bytes when the
-    /// process makes them dirty: of the two the larger one is nearer to the truth.
+    /// What the kernel's own threads write back later is on nobody's account in a cgroup of version 1, but `/proc`
+    /// counts such bytes when the process makes them dirty: of the two the larger one is nearer to the truth.
     pub(crate) fn transfers(&self) -> Option<Transfers> {
         let process = own();
         let Some(group) = self.of_cgroup() else { return process };
@@ -91,10 +92,16 @@ impl Accounts {
         let ours = text.lines().filter(|line| line.split_whitespace().next().is_some_and(|disk| self.is_ours(disk)));
         let words: Vec<&str> = ours.flat_map(|line| line.split_whitespace().skip(1)).collect();
         let sum = |name: &str| {
-            let numbers = words.iter().filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok());
+            let numbers =
+                words.iter().filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok());
             numbers.sum()
         };
-        Transfers { reads: Some(sum("rios")), writes: Some(sum("wios")), read_bytes: sum("rbytes"), write_bytes: sum("wbytes") }
+        Transfers {
+            reads: Some(sum("rios")),
+            writes: Some(sum("wios")),
+            read_bytes: sum("rbytes"),
+            write_bytes: sum("wbytes"),
+        }
     }
 }
 

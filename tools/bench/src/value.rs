@@ -1,7 +1,7 @@
 //! What records hold, so that every byte that is read back can be checked.
 //!
-//! A value begins with eight bytes, little-endian: the version in the lower 48 bits and a check of key and version in the upper 16. As much of its key
-//! as fits follows, then filler derived from key and version.
+//! A value begins with eight bytes, little-endian: the version in the lower 48 bits and a check of key and version in
+//! the upper 16. As much of its key as fits follows, then filler derived from key and version.
 
 use std::fmt;
 
@@ -33,9 +33,13 @@ impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Wrong::Missing => write!(f, "it has no value"),
-            Wrong::Order => write!(f, "a scan gave it out of order, or instead of the record that it should begin with"),
+            Wrong::Order => {
+                write!(f, "a scan gave it out of order, or instead of the record that it should begin with")
+            }
             Wrong::Length { found, written } => write!(f, "its value has {found} bytes, and {written} were written"),
-            Wrong::Byte { at, version } => write!(f, "byte {at} of its value is not what was written with version {version:#x}"),
+            Wrong::Byte { at, version } => {
+                write!(f, "byte {at} of its value is not what was written with version {version:#x}")
+            }
             Wrong::Old { version, acknowledged } => {
                 write!(f, "its version {version:#x} is older than {acknowledged:#x}, which was acknowledged")
             }
@@ -79,7 +83,8 @@ impl Filler {
     }
 }
 
-/// Makes the value of `key`, which has this [`identity`], at `version` in `buffer`, `size` bytes, at least [`VERSION_BYTES`].
+/// Makes the value of `key`, which has this [`identity`], at `version` in `buffer`, `size` bytes, at least
+/// [`VERSION_BYTES`].
 pub(crate) fn fill(buffer: &mut Vec<u8>, key: &[u8], identity: u64, version: u64, size: usize) {
     let filler = Filler::new(identity, version);
     buffer.resize(size, 0);
@@ -92,8 +97,15 @@ pub(crate) fn fill(buffer: &mut Vec<u8>, key: &[u8], identity: u64, version: u64
     rest.copy_from_slice(&filler.word(words.len())[..rest.len()]);
 }
 
-/// Checks every byte of a value that was read for `key`, which has this [`identity`], and that its version is at least `acknowledged`.
-pub(crate) fn check(value: Option<&[u8]>, key: &[u8], identity: u64, size: usize, acknowledged: u64) -> Result<(), Wrong> {
+/// Checks every byte of a value that was read for `key`, which has this [`identity`], and that its version is at least
+/// `acknowledged`.
+pub(crate) fn check(
+    value: Option<&[u8]>,
+    key: &[u8],
+    identity: u64,
+    size: usize,
+    acknowledged: u64,
+) -> Result<(), Wrong> {
     let value = value.ok_or(Wrong::Missing)?;
     let (true, Some((head, body))) = (value.len() == size, value.split_first_chunk()) else {
         return Err(Wrong::Length { found: value.len(), written: size });
@@ -134,7 +146,9 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_is_noticed() {
-        for (key, size) in [(&b"k"[..], 56), (b"a longer key, longer than the value", 24), (b"12345678", 8), (b"12345678", 61)] {
+        for (key, size) in
+            [(&b"k"[..], 56), (b"a longer key, longer than the value", 24), (b"12345678", 8), (b"12345678", 61)]
+        {
             let mut value = Vec::new();
             fill(&mut value, key, 77, size);
             assert_eq!((value.len(), check(Some(&value), key, size, 77)), (size, Ok(())));
@@ -158,8 +172,9 @@ mod tests {
 
     #[test]
     fn identities_differ() {
-        let keys: Vec<Vec<u8>> =
-            (0..5000u32).flat_map(|n| [n.to_le_bytes().to_vec(), vec![0; n as usize % 700], vec![1; n as usize % 700]]).collect();
+        let keys: Vec<Vec<u8>> = (0..5000u32)
+            .flat_map(|n| [n.to_le_bytes().to_vec(), vec![0; n as usize % 700], vec![1; n as usize % 700]])
+            .collect();
         let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
         let identities: std::collections::BTreeSet<_> = distinct.iter().map(|key| identity(key)).collect();
         assert_eq!(identities.len(), distinct.len());

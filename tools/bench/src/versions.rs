@@ -1,16 +1,17 @@
 //! The newest acknowledged version of records, in bounded memory and without locks.
 //!
-//! A table of slots; the identity of a key chooses its slot, and the slot remembers the record that was written last. A record that is pushed
-//! out loses its lower bound, so that its reads are checked less, never wrongly.
+//! A table of slots; the identity of a key chooses its slot, and the slot remembers the record that was written last. A
+//! record that is pushed out loses its lower bound, so that its reads are checked less, never wrongly.
 //!
-//! A slot is two words: a name (the identity of its record) and a state. The state counts the versions that the slot has issued, how far the
-//! acknowledged one is behind, and the writes in flight, of whatever record. What holds:
+//! A slot is two words: a name (the identity of its record) and a state. The state counts the versions that the slot
+//! has issued, how far the acknowledged one is behind, and the writes in flight, of whatever record. What holds:
 //!
 //! 1. Versions rise within a slot, whatever it remembers: every write raises `issued`, so no state comes back.
-//! 2. The name changes only while nothing is in flight, and between two changes of the state: `RENAMING` is set, the name is stored, `RENAMING` is
-//!    cleared. Who sees the same state before and after the name has the name that belongs to it.
-//! 3. Writes are not held up by the table, and two writes of one record that overlap may be applied in either order. So only a write that was alone in its slot
-//!    from begin to end raises the bound: it finds the state that it left.
+//! 2. The name changes only while nothing is in flight, and between two changes of the state: `RENAMING` is set, the
+//!    name is stored, `RENAMING` is cleared. Who sees the same state before and after the name has the name that
+//!    belongs to it.
+//! 3. Writes are not held up by the table, and two writes of one record that overlap may be applied in either order. So
+//!    only a write that was alone in its slot from begin to end raises the bound: it finds the state that it left.
 
 use std::{
     hint,
@@ -45,7 +46,8 @@ const ISSUED: u64 = 1 << 32;
 /// Looks at a slot whose name changes before its processor is given to others.
 const SPINS: u32 = 100;
 
-/// A slot. Its state holds, from the lowest bit: the writes in flight, `RENAMING`, how far behind the acknowledged version is, the versions issued.
+/// A slot. Its state holds, from the lowest bit: the writes in flight, `RENAMING`, how far behind the acknowledged
+/// version is, the versions issued.
 #[derive(Debug)]
 #[repr(align(16))]
 struct Slot {
@@ -71,7 +73,8 @@ pub(crate) struct Ticket {
     alone: Option<u64>,
 }
 
-/// The version that the load of the run `run` writes. All versions of a later run are above all versions of an earlier one.
+/// The version that the load of the run `run` writes. All versions of a later run are above all versions of an earlier
+/// one.
 pub(crate) fn base_version(run: u32) -> u64 {
     assert!(run < RUNS, "the store has seen {run} runs, which is the most that versions can tell apart");
     u64::from(run) << RUN_SHIFT

@@ -74,7 +74,9 @@ impl Run<'_> {
             Warmup::Operations(0) => return Ok(0),
             Warmup::Steady => return self.warm_up_until_steady(plan),
             Warmup::Operations(operations) => self.slice(Limit::Operations(operations), 0, manner, plan)?,
-            Warmup::Seconds(seconds) => self.slice(Limit::Time(Duration::from_secs(seconds.into())), 0, manner, plan)?,
+            Warmup::Seconds(seconds) => {
+                self.slice(Limit::Time(Duration::from_secs(seconds.into())), 0, manner, plan)?
+            }
             Warmup::All => self.slice(all, 0, manner, &mut Plan::Each(Kind::Read))?,
         };
         Ok(measured.outcome.operations)
@@ -89,7 +91,10 @@ impl Run<'_> {
             let measured = self.slice(slice, reads.len() as u64, manner, plan)?;
             operations += measured.outcome.operations;
             spent += Duration::from_secs_f64(measured.outcome.seconds);
-            reads.push(measured.device_reads(self.options.store).unwrap_or(0) as f64 / measured.outcome.operations.max(1) as f64);
+            reads.push(
+                measured.device_reads(self.options.store).unwrap_or(0) as f64
+                    / measured.outcome.operations.max(1) as f64,
+            );
         }
         Ok(operations)
     }

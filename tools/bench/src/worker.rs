@@ -24,7 +24,8 @@ pub(crate) struct Done {
     pub(crate) traffic: Traffic,
 }
 
-/// Operations that are announced before they begin: about as many as take the time that a cache line takes from one processor to another.
+/// Operations that are announced before they begin: about as many as take the time that a cache line takes from one
+/// processor to another.
 const AHEAD: usize = 8;
 
 /// The thread.
@@ -68,9 +69,11 @@ impl<'a> Worker<'a> {
         Ok(Done { operations, end: Instant::now(), latency: self.stopwatch.histogram, traffic: self.executor.traffic })
     }
 
-    /// Carries a block out and gives how many of its operations were done. Operations of a call that found no keys left do not count.
+    /// Carries a block out and gives how many of its operations were done. Operations of a call that found no keys left
+    /// do not count.
     fn block(&mut self, block: &[Operation], begin: Instant) -> Result<(u64, Outlook)> {
-        let (mut done, mut coming) = (0, self.executor.is_forewarned().then(|| block.get(AHEAD..)).flatten().unwrap_or_default());
+        let (mut done, mut coming) =
+            (0, self.executor.is_forewarned().then(|| block.get(AHEAD..)).flatten().unwrap_or_default());
         for call in block.chunks(self.phase.manner.batch) {
             let next = coming.split_off(..call.len().min(coming.len())).unwrap_or_default();
             next.iter().try_for_each(|operation| self.executor.announce(*operation))?;
@@ -95,7 +98,8 @@ impl<'a> Worker<'a> {
         Ok((done, Outlook::GoOn))
     }
 
-    /// Calls that should have begun before time was up waited at least until now: leaving them out would hide a store that is too slow.
+    /// Calls that should have begun before time was up waited at least until now: leaving them out would hide a store
+    /// that is too slow.
     fn count_overdue(&mut self, begin: Instant) {
         let (now, operations) = (Instant::now(), self.phase.manner.batch as u64);
         let Some(schedule) = &mut self.schedule else { return };

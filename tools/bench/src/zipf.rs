@@ -89,8 +89,8 @@ fn as_threshold(probability: f64) -> u64 {
     (probability * 2f64.powi(64)) as u64
 }
 
-/// The weights of the ranks `from..to` together: one by one in the head, by the formula of Euler and Maclaurin behind it, whose next term
-/// is below 10⁻¹¹ of the sum there.
+/// The weights of the ranks `from..to` together: one by one in the head, by the formula of Euler and Maclaurin behind
+/// it, whose next term is below 10⁻¹¹ of the sum there.
 fn sum(from: u64, to: u64, theta: f64) -> f64 {
     let head: f64 = (from..to.min(HEAD + 1)).map(|rank| weight(rank, theta)).sum();
     let from = from.max(HEAD + 1);
@@ -98,7 +98,9 @@ fn sum(from: u64, to: u64, theta: f64) -> f64 {
         return head;
     }
     let slope = |rank: u64| -theta * weight(rank, theta + 1.0);
-    head + integral(from, to, theta) + (weight(from, theta) - weight(to, theta)) / 2.0 + (slope(to) - slope(from)) / 12.0
+    head + integral(from, to, theta)
+        + (weight(from, theta) - weight(to, theta)) / 2.0
+        + (slope(to) - slope(from)) / 12.0
 }
 
 /// The integral of x^-theta over `from..to`, also near theta = 1.
@@ -112,7 +114,8 @@ fn integral(from: u64, to: u64, theta: f64) -> f64 {
 fn alias(buckets: &mut [Bucket], masses: &[f64]) {
     let mean = masses.iter().sum::<f64>() / masses.len() as f64;
     let mut heights: Vec<f64> = masses.iter().map(|mass| mass / mean).collect();
-    let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..heights.len()).partition(|&bucket| heights[bucket] < 1.0);
+    let (mut small, mut large): (Vec<usize>, Vec<usize>) =
+        (0..heights.len()).partition(|&bucket| heights[bucket] < 1.0);
     while let (Some(low), Some(&high)) = (small.pop(), large.last()) {
         buckets[low].threshold = as_threshold(heights[low]);
         buckets[low].alias = u32::try_from(high).expect("a few thousand buckets");
@@ -130,8 +133,8 @@ mod tests {
 
     use super::*;
 
-    /// Chi-square of the observed counts against the exact probabilities, in standard deviations of what chance gives. The ranks are taken
-    /// together so that each class expects at least 50 draws.
+    /// Chi-square of the observed counts against the exact probabilities, in standard deviations of what chance gives.
+    /// The ranks are taken together so that each class expects at least 50 draws.
     fn surprise(n: u64, theta: f64, draws: u64, seed: u64) -> f64 {
         let (zipf, mut rng) = (Zipf::new(n, theta), SmallRng::seed_from_u64(seed));
         let mut counts = vec![0u64; usize::try_from(n).unwrap()];

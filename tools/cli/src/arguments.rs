@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        compact::Compact, delete::Delete, drop::Drop, dump::Dump, get::Get, list::List, put::Put, repair::RepairCommand,
-        scan::Scan, stats::Stats, verify::Verify,
+        compact::Compact, delete::Delete, drop::Drop, dump::Dump, get::Get, list::List, put::Put,
+        repair::RepairCommand, scan::Scan, stats::Stats, verify::Verify,
     },
     demo::{self, Demo},
     failure::Failure,
@@ -83,7 +83,11 @@ mod tests {
         command.build();
         command.clone().debug_assert();
         for part in command.get_subcommands() {
-            assert!(part.get_about().is_some_and(|about| !about.to_string().is_empty()), "{} has no help", part.get_name());
+            assert!(
+                part.get_about().is_some_and(|about| !about.to_string().is_empty()),
+                "{} has no help",
+                part.get_name()
+            );
         }
     }
 }

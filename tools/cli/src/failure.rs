@@ -46,7 +46,9 @@ pub(crate) fn warn(message: &str) {
 fn advice(error: &Error) -> &'static str {
     match error {
         Error::Corruption { .. } => "; restore a backup, or save what can be read with `ecotone repair`",
-        Error::UnknownKeyspace { .. } => "; `ecotone list` shows the keyspaces that exist, `load` and `put` make new ones",
+        Error::UnknownKeyspace { .. } => {
+            "; `ecotone list` shows the keyspaces that exist, `load` and `put` make new ones"
+        }
         // A reason with a semicolon in it says already what to do.
         Error::NotADatabase { why, .. } if !why.contains(';') => {
             "; give the directory of a database; `load` and `put` make one where nothing is yet"
@@ -63,9 +65,13 @@ fn advice(error: &Error) -> &'static str {
 fn advice_of_system(action: &str, error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "; run the command as the owner of the database, or change the permissions",
-        io::ErrorKind::ReadOnlyFilesystem => "; every command opens the database for writing: copy it to where it can be written",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; every command opens the database for writing: copy it to where it can be written"
+        }
         io::ErrorKind::NotFound if action.starts_with("create") => "; make the directory around it first",
-        _ if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => "; allow this shell more open files with `ulimit -n`",
+        _ if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
+            "; allow this shell more open files with `ulimit -n`"
+        }
         _ => "",
     }
 }

@@ -1,7 +1,8 @@
 //! The first line of a dump. `load` recognises a dump by it.
 //!
-//! The line is `#ecotone dump 1`, followed by the options of the encoding: `#ecotone dump 1 --u64 --hex`. It has no tab, and the line of a record
-//! has one. So no record looks like a header: not even one whose key is the text of a header.
+//! The line is `#ecotone dump 1`, followed by the options of the encoding: `#ecotone dump 1 --u64 --hex`. It has no
+//! tab, and the line of a record has one. So no record looks like a header: not even one whose key is the text of a
+//! header.
 
 use crate::text::Encoding;
 

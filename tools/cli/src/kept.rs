@@ -114,7 +114,10 @@ impl Kept {
         let (mut records, mut stored) = (records.into_iter().peekable(), 0);
         while records.peek().is_some() {
             let mut batch = database.batch();
-            records.by_ref().take(TOGETHER).for_each(|(key, value)| batch.insert(keyspace, key.as_ref(), value.as_ref()));
+            records
+                .by_ref()
+                .take(TOGETHER)
+                .for_each(|(key, value)| batch.insert(keyspace, key.as_ref(), value.as_ref()));
             stored += batch.len() as u64;
             batch.commit()?;
         }

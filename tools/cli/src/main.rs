@@ -1,10 +1,10 @@
 //! The `ecotone` command: load, look at, check and dump databases, and a demonstration on real keys.
 //!
-//! Exit codes: 0 all is well, 1 an error (told on standard error), 2 a wrong use of the command, 3 `repair` could not restore everything. Whoever stops reading standard
-//! output early ends the command quietly.
+//! Exit codes: 0 all is well, 1 an error (told on standard error), 2 a wrong use of the command, 3 `repair` could not
+//! restore everything. Whoever stops reading standard output early ends the command quietly.
 //!
-//! The allocator is the system's: in the demonstration mimalloc was no faster and raised the peak of the process from 51 to 88
-//! MiB.
+//! The allocator is the system's: in the demonstration mimalloc was no faster and raised the peak of the process from
+//! 51 to 88 MiB.
 
 mod arguments;
 mod commands;
@@ -44,7 +44,8 @@ fn wrong_use(error: &clap::Error) -> ! {
 
 /// Begins to log as `ECOTONE_LOG` says: a level, or levels of parts such as `warn,ecotone_engines=debug`.
 fn start_log() -> Result<(), Failure> {
-    let wanted = std::env::var("ECOTONE_LOG").ok().filter(|wanted| !wanted.is_empty()).unwrap_or_else(|| "warn".to_owned());
+    let wanted =
+        std::env::var("ECOTONE_LOG").ok().filter(|wanted| !wanted.is_empty()).unwrap_or_else(|| "warn".to_owned());
     // A filter takes a word that is no level for the name of a part, and then logs nothing else.
     let is_level = wanted.split(',').all(|part| part.contains('=') || part.parse::<LevelFilter>().is_ok());
     let filter = EnvFilter::try_new(&wanted).ok().filter(|_| is_level).ok_or_else(|| {

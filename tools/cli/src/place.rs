@@ -39,7 +39,8 @@ pub(crate) struct NewSpace {
     /// The engine of a keyspace that is made; without it that is tree
     #[arg(long)]
     engine: Option<Engine>,
-    /// An option of the engine of a keyspace that is made, such as `index=plr` of lsm or `disk=1073741824` of hash; may be given several times
+    /// An option of the engine of a keyspace that is made, such as `index=plr` of lsm or `disk=1073741824` of hash; may
+    /// be given several times
     #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = parse_setting)]
     settings: Vec<Setting>,
 }
@@ -93,7 +94,9 @@ impl NewSpace {
         match (self.engine, database.keyspaces().iter().find(|info| info.name == *name)) {
             (Some(engine), Some(info)) if engine.name() != info.engine => {
                 let there = info.engine;
-                Err(Failure::Usage(format!("the keyspace {name:?} is there and has the engine {there}; leave --engine out")))
+                Err(Failure::Usage(format!(
+                    "the keyspace {name:?} is there and has the engine {there}; leave --engine out"
+                )))
             }
             (_, Some(_)) if !self.settings.is_empty() => Err(Failure::Usage(format!(
                 "the keyspace {name:?} is there and keeps the options that it was made with; leave --set out"
@@ -137,7 +140,8 @@ impl Engine {
     }
 }
 
-/// Closes the database at the end of a command. A full disk is then no failure: what was read is right, and what was written is in the log.
+/// Closes the database at the end of a command. A full disk is then no failure: what was read is right, and what was
+/// written is in the log.
 pub(crate) fn close(database: Database) -> Result<(), Failure> {
     match database.close() {
         Err(error) if error.is_no_space() => {
@@ -150,7 +154,8 @@ pub(crate) fn close(database: Database) -> Result<(), Failure> {
 
 /// Reads `option=value`.
 fn parse_setting(text: &str) -> Result<Setting, String> {
-    let (option, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is no option and value, such as index=plr"))?;
+    let (option, value) =
+        text.split_once('=').ok_or_else(|| format!("{text:?} is no option and value, such as index=plr"))?;
     Ok((option.to_owned(), value.to_owned()))
 }
 

@@ -1,8 +1,8 @@
 //! Keys and values as people and other programs read and write them.
 //!
-//! In lines of text a tab, a newline, a carriage return and a backslash are `\t`, `\n`, `\r` and `\\`; other control characters
-//! and bytes that are not UTF-8 are `\xNN`. In JSON a byte string is a string under its name if it is UTF-8, else its
-//! hexadecimal digits under the name with `_hex`.
+//! In lines of text a tab, a newline, a carriage return and a backslash are `\t`, `\n`, `\r` and `\\`; other control
+//! characters and bytes that are not UTF-8 are `\xNN`. In JSON a byte string is a string under its name if it is UTF-8,
+//! else its hexadecimal digits under the name with `_hex`.
 
 use clap::Args;
 use ecotone::limits::{MAX_KEY, MAX_RECORD};
@@ -29,12 +29,14 @@ impl Encoding {
 
     /// The bytes of a key given as an argument.
     pub(crate) fn key(self, argument: &str) -> Result<Vec<u8>, Failure> {
-        self.decode_key(argument.as_bytes().to_vec()).map_err(|why| Failure::Usage(format!("the key {argument:?} {why}")))
+        self.decode_key(argument.as_bytes().to_vec())
+            .map_err(|why| Failure::Usage(format!("the key {argument:?} {why}")))
     }
 
     /// The bytes of a value given as an argument.
     pub(crate) fn value(self, argument: &str) -> Result<Vec<u8>, Failure> {
-        self.decode_value(argument.as_bytes().to_vec()).map_err(|why| Failure::Usage(format!("the value {argument:?} {why}")))
+        self.decode_value(argument.as_bytes().to_vec())
+            .map_err(|why| Failure::Usage(format!("the value {argument:?} {why}")))
     }
 
     /// The bytes of a key from its text without escapes; or what is wrong with it.
@@ -142,13 +144,16 @@ fn escape_char(text: &mut String, c: char) {
         '\n' => text.push_str("\\n"),
         '\r' => text.push_str("\\r"),
         '\\' => text.push_str("\\\\"),
-        c if c.is_control() => c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| text.push_str(&format!("\\x{byte:02x}"))),
+        c if c.is_control() => {
+            c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")))
+        }
         c => text.push(c),
     }
 }
 
 fn integer(key: &[u8]) -> Result<u64, Failure> {
-    let wrong = || Failure::Told(format!("the key 0x{} is no integer of 8 bytes; leave out --u64 to see such keys", hex(key)));
+    let wrong =
+        || Failure::Told(format!("the key 0x{} is no integer of 8 bytes; leave out --u64 to see such keys", hex(key)));
     key.try_into().map(u64::from_be_bytes).map_err(|_| wrong())
 }
 

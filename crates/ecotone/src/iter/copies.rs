@@ -1,4 +1,5 @@
-//! Copies of a few records, in a frame of the windows' memory if there is one: then as many as that holds, and else one.
+//! Copies of a few records, in a frame of the windows' memory if there is one: then as many as that holds, and else
+//! one.
 
 use std::{collections::VecDeque, ops::Range};
 

@@ -11,16 +11,18 @@ use self::scan::Scan;
 use crate::{Database, Error, Result, gaps::Gaps};
 
 /// An owned iterator over records in key order, from both ends. It keeps the database open. At each end that is used it
-/// holds the pages that it reads ahead, at most half a MiB. All iterators together hold a quarter of the memory budget at most: those for which nothing is left
-/// read each page anew, a few records at a time, and are slower. So any number may be open.
+/// holds the pages that it reads ahead, at most half a MiB. All iterators together hold a quarter of the memory budget
+/// at most: those for which nothing is left read each page anew, a few records at a time, and are slower. So any number
+/// may be open.
 ///
-/// Consistent per key: a key is given at most once, with a value that was its newest at some time since the iterator was made; a key that exists all that
-/// time is given; a write that comes while the iterator is on its way may or may not be seen, also long before the iterator comes to it, since it reads
-/// ahead. So a key that is deleted and inserted again meanwhile may be missing, and of two writes the later one may be seen without the earlier.
-/// A batch may be seen in part. After an error the iterator ends.
+/// Consistent per key: a key is given at most once, with a value that was its newest at some time since the iterator
+/// was made; a key that exists all that time is given; a write that comes while the iterator is on its way may or may
+/// not be seen, also long before the iterator comes to it, since it reads ahead. So a key that is deleted and inserted
+/// again meanwhile may be missing, and of two writes the later one may be seen without the earlier. A batch may be seen
+/// in part. After an error the iterator ends.
 ///
-/// [`next_ref`](Self::next_ref) and [`next_back_ref`](Self::next_back_ref) give the same records without copying them. Use them in loops that look at many
-/// records and keep few; both kinds of calls may be mixed.
+/// [`next_ref`](Self::next_ref) and [`next_back_ref`](Self::next_back_ref) give the same records without copying them.
+/// Use them in loops that look at many records and keep few; both kinds of calls may be mixed.
 ///
 /// ```
 /// # use ecotone::{Database, KeyspaceOptions};

@@ -1,9 +1,10 @@
 //! The records of a range, by a cursor that is open as long as there is memory for what it reads ahead.
 //!
-//! Cursors hold memory for as long as their callers like, so all of them together have a part of the budget ([`Component::Windows`]). A scan that finds nothing
-//! left of it closes its cursor, and goes on by copies of a few records at a time: a cursor for what is left of the range, of other memory, is opened, gives
-//! these records, and is dropped again before the caller gets the first of them. One scan of a database does that at a time, so that any number of closed
-//! ones take no more memory than one (`docs/design/waiting.md`, rule 4).
+//! Cursors hold memory for as long as their callers like, so all of them together have a part of the budget
+//! ([`Component::Windows`]). A scan that finds nothing left of it closes its cursor, and goes on by copies of a few
+//! records at a time: a cursor for what is left of the range, of other memory, is opened, gives these records, and is
+//! dropped again before the caller gets the first of them. One scan of a database does that at a time, so that any
+//! number of closed ones take no more memory than one (`docs/design/waiting.md`, rule 4).
 
 use std::{mem, ops::Bound, sync::Arc};
 
@@ -20,7 +21,8 @@ use crate::{
     gaps::{First, Gaps},
 };
 
-/// Bytes of the windows' memory that must be left for a closed scan to open a cursor again: a slab for each of some sources.
+/// Bytes of the windows' memory that must be left for a closed scan to open a cursor again: a slab for each of some
+/// sources.
 const WORTH_OPENING: usize = 1 << 20;
 
 pub(super) struct Scan {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ecotone_engines::{
-    engine::{Change, Cursor, Direction, Hashed, Hint, Made, Operation, Ordered, Range, RangeShape, Record, RecordRef, Walk},
+    engine::{
+        Change, Cursor, Direction, Hashed, Hint, Made, Operation, Ordered, Range, RangeShape, Record, RecordRef, Walk,
+    },
     merge::Merge,
 };
 use ecotone_substrate::{Error, Result, memory::Component};

@@ -1,7 +1,8 @@
 //! A keyspace whose engine is there once somebody uses it (decision 18).
 //!
-//! A keyspace is *unwritten* until its first write: it has no files, and every read finds nothing. The first write makes the engine and its files. A keyspace of
-//! an earlier session is *stored*: its root is all that is known of it. The first use opens it.
+//! A keyspace is *unwritten* until its first write: it has no files, and every read finds nothing. The first write
+//! makes the engine and its files. A keyspace of an earlier session is *stored*: its root is all that is known of it.
+//! The first use opens it.
 
 mod engine;
 mod kinds;
@@ -155,9 +156,11 @@ impl Lazy {
         self.check_live()?;
         let (wal, keyspace) = (&self.context.shared.wal, self.context.keyspace);
         let (made, root) = self.family.create(self.context.clone()).inspect_err(|_| self.remove_files())?;
-        // Its files are durable. Whatever the log says of the keyspace comes behind this record (decision 18, invariant 4).
+        // Its files are durable. Whatever the log says of the keyspace comes behind this record (decision 18, invariant
+        // 4).
         let body = encode_structure(keyspace, &settings::encode_first(&root.blob));
-        let placed = wal.reserve(Room::Structure, body.len()).map(|room| wal.append(room, RecordKind::Structure, &body, |_| ()));
+        let placed =
+            wal.reserve(Room::Structure, body.len()).map(|room| wal.append(room, RecordKind::Structure, &body, |_| ()));
         match placed {
             Ok(placed) => *stored = Stored::Root(Root { structure: placed.end, ..root }),
             Err(error) => {
@@ -189,7 +192,8 @@ impl Lazy {
         Ok(())
     }
 
-    /// Removes what a first write has made that failed. What went wrong first is what the caller needs to know; files that stay are removed by the next opening.
+    /// Removes what a first write has made that failed. What went wrong first is what the caller needs to know; files
+    /// that stay are removed by the next opening.
     fn remove_files(&self) {
         let (storage, keyspace) = (&*self.context.shared.storage, self.context.keyspace);
         let _ = crate::recovery::remove_files(storage, |file| file.keyspace() == Some(keyspace));
@@ -210,7 +214,9 @@ impl Lazy {
         let mut stored = self.stored.lock();
         let is_first = matches!(*stored, Stored::Unwritten);
         if is_first {
-            let blob = first_root(body).ok_or_else(|| Error::corruption(RECORD, 0, "it is not that of a first write"))?.to_vec();
+            let blob = first_root(body)
+                .ok_or_else(|| Error::corruption(RECORD, 0, "it is not that of a first write"))?
+                .to_vec();
             *stored = Stored::Root(Root { structure: seq, blob });
         }
         Ok(is_first)
@@ -221,8 +227,9 @@ impl Lazy {
         self.open().map(drop)
     }
 
-    /// What a checkpoint takes; nothing if the engine is not there, since the keyspace is as the last checkpoint left it then. One that comes to be there later has
-    /// all that it writes to the log behind this (decision 18, invariant 6).
+    /// What a checkpoint takes; nothing if the engine is not there, since the keyspace is as the last checkpoint left
+    /// it then. One that comes to be there later has all that it writes to the log behind this (decision 18, invariant
+    /// 6).
     pub(crate) fn take(&self) -> Result<Option<Root>> {
         if self.made.get().is_none() {
             // Whoever makes it has appended the record of that before it gives the lock back.

@@ -1,4 +1,5 @@
-//! The settings of an unwritten keyspace, as the manifest has them in place of a root, and the record of its first write (`docs/format/manifest.md`).
+//! The settings of an unwritten keyspace, as the manifest has them in place of a root, and the record of its first
+//! write (`docs/format/manifest.md`).
 
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
@@ -35,7 +36,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<(String, String)>, Malformed> {
     Ok(settings)
 }
 
-/// How the record of a first write begins. Records of engines begin with a small number, so whoever does not know the beginning of a keyspace can tell them from it.
+/// How the record of a first write begins. Records of engines begin with a small number, so whoever does not know the
+/// beginning of a keyspace can tell them from it.
 const FIRST: &[u8] = b"ECOfirst";
 
 /// The structural record of a first write, which left this root.

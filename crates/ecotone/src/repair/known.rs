@@ -97,7 +97,12 @@ impl Beginning<'_> {
         Ok(known)
     }
 
-    fn with_root(&self, environment: &Environment, record: &KeyspaceRecord, problems: &mut Problems) -> Result<Option<Layout>> {
+    fn with_root(
+        &self,
+        environment: &Environment,
+        record: &KeyspaceRecord,
+        problems: &mut Problems,
+    ) -> Result<Option<Layout>> {
         if record.engine == Engine::Lsm.name() {
             return Ok(problems.survive(TableLayout::open(record.id, &record.blob))?.map(Layout::Tables));
         }
@@ -123,7 +128,9 @@ impl Beginning<'_> {
             "tree" => Some(Layout::Pages(None)),
             "lsm" => Some(Layout::Tables(if has_all { TableLayout::empty() } else { TableLayout::unknown() })),
             "adaptive" => Some(Layout::Ranges(if has_all { RangeLayout::empty() } else { RangeLayout::unknown() })),
-            HASH => Some(Layout::Hashed(if has_all && is_logged { HashLayout::empty() } else { HashLayout::unknown() })),
+            HASH => {
+                Some(Layout::Hashed(if has_all && is_logged { HashLayout::empty() } else { HashLayout::unknown() }))
+            }
             _ => None,
         }
     }
@@ -143,7 +150,8 @@ impl Known {
 }
 
 impl Layout {
-    /// Replays a structural record. What does not fit is told, and leaves the layout as one that is not known to be whole.
+    /// Replays a structural record. What does not fit is told, and leaves the layout as one that is not known to be
+    /// whole.
     pub(super) fn replay(&mut self, body: &[u8], problems: &mut Problems) -> Result<()> {
         match self {
             // The record that it begins with is in a gap, or none.

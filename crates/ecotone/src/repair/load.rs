@@ -41,7 +41,8 @@ impl Loading<'_, '_> {
             }
             Known::Ranges(known) => {
                 let tell = &mut |count| self.progress.pages(count);
-                let mut salvage = RangeSalvage::begin(&self.environment, &self.source, self.database, self.id, known, tell)?;
+                let mut salvage =
+                    RangeSalvage::begin(&self.environment, &self.source, self.database, self.id, known, tell)?;
                 Ok((self.records(&mut salvage)?, salvage.findings()))
             }
             Known::Hashed(known) => self.hashed(&known),

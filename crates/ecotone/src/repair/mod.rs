@@ -42,8 +42,8 @@ use crate::{
 /// The position of the first record of a log.
 const FIRST: Seq = 1;
 
-/// Makes a new database from what can be read of a damaged one. The damaged one is not written to (but for its lock file), so nothing gets worse, and another
-/// attempt is always possible.
+/// Makes a new database from what can be read of a damaged one. The damaged one is not written to (but for its lock
+/// file), so nothing gets worse, and another attempt is always possible.
 ///
 /// ```
 /// use ecotone::{Database, KeyspaceOptions, Repair};
@@ -65,12 +65,14 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// A repair of the database at `from` into a new one at `to`, where there must be nothing yet, or an empty directory.
+    /// A repair of the database at `from` into a new one at `to`, where there must be nothing yet, or an empty
+    /// directory.
     pub fn new(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Self {
         Repair { from: from.as_ref().to_owned(), into: Database::builder(to) }
     }
 
-    /// The memory that the repair may use, in bytes, as for [`Builder::memory_budget`]. Four bytes for each page of the damaged files come on top.
+    /// The memory that the repair may use, in bytes, as for [`Builder::memory_budget`]. Four bytes for each page of the
+    /// damaged files come on top.
     pub fn memory_budget(self, bytes: usize) -> Self {
         Repair { into: self.into.memory_budget(bytes), ..self }
     }
@@ -78,8 +80,9 @@ impl Repair {
     /// Does it. What could not be restored is in the report; it is not an error. `progress` is called now and then.
     ///
     /// # Errors
-    /// [`Error::NotADatabase`] and [`Error::Locked`] for the damaged database, [`Error::Invalid`] if the new place is not empty, [`Error::NewerFormat`],
-    /// [`Error::Memory`], and what writing the new database gives. After an error the new database is incomplete: remove it.
+    /// [`Error::NotADatabase`] and [`Error::Locked`] for the damaged database, [`Error::Invalid`] if the new place is
+    /// not empty, [`Error::NewerFormat`], [`Error::Memory`], and what writing the new database gives. After an error
+    /// the new database is incomplete: remove it.
     pub fn run(self, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
         let from = Arc::new(Disk::open(&self.from, false)?);
         builder::check_vacant(self.into.path())?;
@@ -123,7 +126,11 @@ struct LogSurvey {
 }
 
 impl<'a> Work<'a> {
-    fn run(from: Arc<dyn Storage>, database: Database, progress: &'a mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
+    fn run(
+        from: Arc<dyn Storage>,
+        database: Database,
+        progress: &'a mut dyn FnMut(RepairProgress),
+    ) -> Result<RepairReport> {
         let mut work = Work::begin(from, database, progress)?;
         let survey = work.survey()?;
         let plans = plans::plans(work.manifest.as_ref(), &*work.from, &work.files, &survey.keyspaces);
@@ -149,7 +156,8 @@ impl<'a> Work<'a> {
         files.sort_unstable();
         let manifest = survive(Manifest::newest(&*from), &mut report.problems)?.flatten();
         if manifest.is_none() {
-            let what = "no manifest can be read: keyspaces get new names and the default options, and none counts as unlogged";
+            let what =
+                "no manifest can be read: keyspaces get new names and the default options, and none counts as unlogged";
             report.problems.push(what.into());
         }
         let memory = &database.inner.memory;
@@ -200,7 +208,9 @@ impl<'a> Work<'a> {
             }
         })?;
         if survey.gap.is_some() && !layouts.is_empty() {
-            problems.add("the log has gaps, in which indexes may have changed: files are judged by what they say of themselves");
+            problems.add(
+                "the log has gaps, in which indexes may have changed: files are judged by what they say of themselves",
+            );
         }
         let known = beginning.known(layouts, survey.gap.is_none(), &mut problems)?;
         self.report.problems.extend(problems.sentences("the log"));
@@ -221,8 +231,9 @@ impl<'a> Work<'a> {
 
     /// Pages of all files together.
     fn pages(&self, plans: &[Plan]) -> u64 {
-        let length =
-            |plan: &Plan| Some(self.from.open(FileId::Pages(plan.record.id), Access::Direct).ok()?.len().ok()? / PAGE as u64);
+        let length = |plan: &Plan| {
+            Some(self.from.open(FileId::Pages(plan.record.id), Access::Direct).ok()?.len().ok()? / PAGE as u64)
+        };
         plans.iter().filter_map(length).sum()
     }
 
@@ -231,7 +242,9 @@ impl<'a> Work<'a> {
         let (name, id, engine) = (&plan.record.name, plan.record.id, &plan.record.engine);
         let Some(known) = known else {
             self.report.left_out = true;
-            self.report.problems.push(format!("the keyspace {name:?} has the engine {engine}, which cannot be repaired"));
+            self.report
+                .problems
+                .push(format!("the keyspace {name:?} has the engine {engine}, which cannot be repaired"));
             return Ok(None);
         };
         let target = Target::create(&self.database, plan)?;
@@ -250,7 +263,8 @@ impl<'a> Work<'a> {
         Loading { environment, database, source, id, target, progress: &mut self.progress }
     }
 
-    /// Reapplies the operations of the log: those at or above the watermarks that the manifest knows, or all that lead to the end of the log.
+    /// Reapplies the operations of the log: those at or above the watermarks that the manifest knows, or all that lead
+    /// to the end of the log.
     fn reapply(&mut self, targets: &BTreeMap<u32, (Target, Seq)>) -> Result<()> {
         let replay = self.replay();
         let (report, progress) = (&mut self.report, &mut self.progress);
@@ -278,7 +292,8 @@ fn apply(targets: &BTreeMap<u32, (Target, Seq)>, sequence: Seq, (id, key, value)
 
 fn sentence(gap: &Gap) -> String {
     let Gap { file, offset, from, until } = gap;
-    let place = file.map_or("in files that are missing or damaged".to_owned(), |file| format!("from byte {offset} of {file} on"));
+    let place = file
+        .map_or("in files that are missing or damaged".to_owned(), |file| format!("from byte {offset} of {file} on"));
     let until = until.map_or("its end".to_owned(), |until| format!("position {until}"));
     format!("the log from position {from} to {until} cannot be read, {place}")
 }

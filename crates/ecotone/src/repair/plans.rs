@@ -43,8 +43,14 @@ impl Kinds {
     }
 }
 
-/// The keyspaces of the manifest, and those of files that it does not know yet; without one, those of all files, and those that the log alone has (`logged`).
-pub(super) fn plans(manifest: Option<&Manifest>, storage: &dyn Storage, files: &[FileId], logged: &BTreeSet<u32>) -> Vec<Plan> {
+/// The keyspaces of the manifest, and those of files that it does not know yet; without one, those of all files, and
+/// those that the log alone has (`logged`).
+pub(super) fn plans(
+    manifest: Option<&Manifest>,
+    storage: &dyn Storage,
+    files: &[FileId],
+    logged: &BTreeSet<u32>,
+) -> Vec<Plan> {
     let known = manifest.iter().flat_map(|manifest| manifest.keyspaces.iter().cloned());
     let mut plans: Vec<Plan> = known.map(|record| Plan { record, is_known: true }).collect();
     let next = manifest.map_or(0, |manifest| manifest.next_keyspace);
@@ -67,8 +73,16 @@ pub(super) fn plans(manifest: Option<&Manifest>, storage: &dyn Storage, files: &
             name.push('-');
         }
         let engine = kinds.engine().to_owned();
-        let record =
-            KeyspaceRecord { id, name, engine, logged: true, unwritten: false, watermark: 0, structure: 0, blob: Vec::new() };
+        let record = KeyspaceRecord {
+            id,
+            name,
+            engine,
+            logged: true,
+            unwritten: false,
+            watermark: 0,
+            structure: 0,
+            blob: Vec::new(),
+        };
         plans.push(Plan { record, is_known: false });
     }
     plans

@@ -35,12 +35,13 @@ pub struct RepairReport {
     pub keyspaces: Vec<RepairedKeyspace>,
     /// Operations of the log that were reapplied.
     pub log_operations: u64,
-    /// Each part of the log that was synced once and cannot be read, as a sentence. What was written there and had not reached the pages is lost; where an older
-    /// write of the same key came before, that one may have come back.
+    /// Each part of the log that was synced once and cannot be read, as a sentence. What was written there and had not
+    /// reached the pages is lost; where an older write of the same key came before, that one may have come back.
     pub log_gaps: Vec<String>,
     /// Each thing that was found damaged or missing, as a sentence.
     pub problems: Vec<String>,
-    /// Whether something was left out altogether, a keyspace of an engine that cannot be repaired, for example. `problems` says what.
+    /// Whether something was left out altogether, a keyspace of an engine that cannot be repaired, for example.
+    /// `problems` says what.
     pub left_out: bool,
 }
 
@@ -52,9 +53,11 @@ pub struct RepairedKeyspace {
     pub name: String,
     /// Its number in the old database.
     pub id: u32,
-    /// Whether root and log say of all pages, tables or runs which are the current ones. If not, they were judged by what they say of themselves.
+    /// Whether root and log say of all pages, tables or runs which are the current ones. If not, they were judged by
+    /// what they say of themselves.
     pub indexed: bool,
-    /// Records that were restored from files of the keyspace. Those that only the log had come on top. Of a hashed keyspace those count too that newer ones replaced.
+    /// Records that were restored from files of the keyspace. Those that only the log had come on top. Of a hashed
+    /// keyspace those count too that newer ones replaced.
     pub records: u64,
     /// Pages and blocks of its old files that held something.
     pub pages: u64,
@@ -62,13 +65,14 @@ pub struct RepairedKeyspace {
     pub damaged_pages: u64,
     /// Key ranges of which nothing was found.
     pub missing: Ranges,
-    /// Key ranges whose records may be old, incomplete, or deleted ones, since the newest page, block or file is damaged, or it is not known for certain which is the newest. Of a
-    /// hashed keyspace it is all or nothing.
+    /// Key ranges whose records may be old, incomplete, or deleted ones, since the newest page, block or file is
+    /// damaged, or it is not known for certain which is the newest. Of a hashed keyspace it is all or nothing.
     pub doubtful: Ranges,
 }
 
 impl RepairReport {
-    /// Whether the new database is known to hold all that the old one held. If not, what is listed as missing, doubtful or damaged is all that it may lack.
+    /// Whether the new database is known to hold all that the old one held. If not, what is listed as missing, doubtful
+    /// or damaged is all that it may lack.
     pub fn is_complete(&self) -> bool {
         !self.left_out && self.log_gaps.is_empty() && self.keyspaces.iter().all(RepairedKeyspace::is_complete)
     }
@@ -84,7 +88,8 @@ impl RepairedKeyspace {
         RepairedKeyspace { records, pages, damaged_pages: damaged, missing, doubtful, ..self }
     }
 
-    /// Whether all of it is known to be restored. A damaged page may have been the newest of its range, so without an index each one counts.
+    /// Whether all of it is known to be restored. A damaged page may have been the newest of its range, so without an
+    /// index each one counts.
     pub fn is_complete(&self) -> bool {
         self.missing.count == 0 && self.doubtful.count == 0 && (self.indexed || self.damaged_pages == 0)
     }

@@ -1,5 +1,6 @@
-//! Crews on the adaptive engine. Whoever flushes also has a range covered, opened or uncovered by chance, and what is flushed of ranges that are pages alone goes into
-//! these by chance; who hints has the keyspace's own upkeep do that (decision 15, "What proves it").
+//! Crews on the adaptive engine. Whoever flushes also has a range covered, opened or uncovered by chance, and what is
+//! flushed of ranges that are pages alone goes into these by chance; who hints has the keyspace's own upkeep do that
+//! (decision 15, "What proves it").
 
 use std::sync::Arc;
 
@@ -27,12 +28,16 @@ pub(super) const STRETCHES: Crew = Crew {
     crash: false,
 };
 /// Flushes into pages and into tables beside changes of shape, with writes that read what they find.
-pub(super) const MODES: Crew =
-    Crew { threads: &[(Updater, 8), (Writer, 8), (Batcher, 4), (Flusher, 10), (Flusher, 10)], registers: 6, crash: false };
+pub(super) const MODES: Crew = Crew {
+    threads: &[(Updater, 8), (Writer, 8), (Batcher, 4), (Flusher, 10), (Flusher, 10)],
+    registers: 6,
+    crash: false,
+};
 /// Changes of shape, and a crash.
 pub(super) const CRASHED_SHAPES: Crew =
     Crew { threads: &[(Flusher, 8), (Flusher, 8), (Writer, 8), (Writer, 8), (Batcher, 4)], registers: 8, crash: true };
-/// Gets, scans and writes beside ranges that are absorbed and uncovered piece by piece, since somebody says so again and again.
+/// Gets, scans and writes beside ranges that are absorbed and uncovered piece by piece, since somebody says so again
+/// and again.
 pub(super) const HINTS: Crew =
     Crew { threads: &[(Hinter, 8), (Reader, 8), (Scanner, 4), (Writer, 8), (Flusher, 6)], registers: 8, crash: false };
 /// The same with more writes, and a crash.

@@ -1,4 +1,5 @@
-//! Crews on the lsm engine, with and without a log. Its sizes are so small in such a build that memtables are flushed, and tables compacted, in most schedules.
+//! Crews on the lsm engine, with and without a log. Its sizes are so small in such a build that memtables are flushed,
+//! and tables compacted, in most schedules.
 
 use std::sync::Arc;
 
@@ -20,11 +21,17 @@ pub(super) const GETS: Crew = Crew {
     crash: false,
 };
 /// Scans between memtables and tables, both of which are replaced meanwhile.
-pub(super) const RANGES: Crew =
-    Crew { threads: &[(Scanner, 5), (Scanner, 5), (Writer, 8), (Flusher, 8), (Evicter, 2)], registers: 8, crash: false };
+pub(super) const RANGES: Crew = Crew {
+    threads: &[(Scanner, 5), (Scanner, 5), (Writer, 8), (Flusher, 8), (Evicter, 2)],
+    registers: 8,
+    crash: false,
+};
 /// Writes that read beside batches and writes that do not.
-pub(super) const CHANGES: Crew =
-    Crew { threads: &[(Updater, 8), (Updater, 8), (Writer, 6), (Batcher, 4), (Flusher, 8)], registers: 4, crash: false };
+pub(super) const CHANGES: Crew = Crew {
+    threads: &[(Updater, 8), (Updater, 8), (Writer, 6), (Batcher, 4), (Flusher, 8)],
+    registers: 4,
+    crash: false,
+};
 /// Flushes of two threads while memtables are written, and a crash.
 pub(super) const FLUSHES: Crew =
     Crew { threads: &[(Flusher, 6), (Flusher, 6), (Writer, 8), (Writer, 8), (Batcher, 4)], registers: 8, crash: true };

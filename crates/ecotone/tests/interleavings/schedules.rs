@@ -7,7 +7,9 @@ use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Merger, Upda
 use super::{
     CHECKPOINTS, CRASHED_DROPS, Crew, DROPS, Engine, GAPS, NEW_PAGES, READS, REORGANISATION, SCANS, SWITCH,
     adaptive_crews::{CRASHED_HINTS, CRASHED_SHAPES, HINTS, MODES, SHAPES, STRETCHES, restless, restless_unlogged},
-    hash_crews::{COMPACTION, COPIES, CRASHED_MERGES, EVICTION, GROWTH, MERGES, POINTS, UPDATES, WALKS, logged, unlogged},
+    hash_crews::{
+        COMPACTION, COPIES, CRASHED_MERGES, EVICTION, GROWTH, MERGES, POINTS, UPDATES, WALKS, logged, unlogged,
+    },
     image,
     lsm_crews::{CHANGES, FLUSHES, GETS, RANGES, with_log, without_log},
     store::Simulated,
@@ -47,7 +49,8 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |number| number.parse().expect("a number"))
 }
 
-/// No schedule goes wrong, and all of `goings_on` happens that engines count: in the mean at least once in two schedules, since what threads write and read is drawn.
+/// No schedule goes wrong, and all of `goings_on` happens that engines count: in the mean at least once in two
+/// schedules, since what threads write and read is drawn.
 pub(super) fn right(engine: Engine, crew: &'static Crew, goings_on: &[&str]) {
     let _without_bugs = SWITCH.read().unwrap_or_else(PoisonError::into_inner);
     let (first, schedules) = (number("ECOTONE_SEED", 1), number("ECOTONE_SCHEDULES", SCHEDULES));

@@ -1,7 +1,9 @@
-//! A way to choose schedules: the thread that goes keeps going for a stride, whose length is drawn, then it rests for a while that is drawn too, and others go.
+//! A way to choose schedules: the thread that goes keeps going for a stride, whose length is drawn, then it rests for a
+//! while that is drawn too, and others go.
 //!
-//! What goes wrong between threads mostly needs one of them to stand still at a certain place while others do something long, such as a write-out. With a choice at every
-//! step nobody ever stands still for long enough; and without rests only those who are interrupted seldom stand still for long.
+//! What goes wrong between threads mostly needs one of them to stand still at a certain place while others do something
+//! long, such as a write-out. With a choice at every step nobody ever stands still for long enough; and without rests
+//! only those who are interrupted seldom stand still for long.
 
 use std::{
     collections::HashMap,
@@ -51,7 +53,8 @@ impl Strides {
     /// Any of those that do not rest; if all do, the one whose rest ends first.
     fn choose(&mut self, runnable: &[&Task]) -> TaskId {
         let rests_until = |task: &&&Task| self.resting.get(&task.id()).copied().unwrap_or(0);
-        let awake: Vec<TaskId> = runnable.iter().filter(|task| rests_until(task) <= self.step).map(|task| task.id()).collect();
+        let awake: Vec<TaskId> =
+            runnable.iter().filter(|task| rests_until(task) <= self.step).map(|task| task.id()).collect();
         match awake.len() {
             0 => runnable.iter().min_by_key(rests_until).expect("somebody is runnable").id(),
             count => awake[self.random.random_range(0..count)],
@@ -109,8 +112,10 @@ pub(super) fn run(seeds: Range<u64>, work: impl Fn(u64) -> Verdict + Send + Sync
         })
     }));
     if let Err(panic) = ended {
-        let text =
-            panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        let text = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         return Some(format!("seed {}: {}", seed.load(Ordering::Relaxed), text.unwrap_or_default()));
     }
     wrong.lock().expect("nobody panics with it").take()

@@ -68,7 +68,12 @@ fn ranges_change_their_shape_while_they_are_read_and_written() {
             for number in (0..KEYS - 100).step_by(977).cycle().take_while(|_| !is_over.load(Ordering::Relaxed)) {
                 let keys = keyspace.range(key(number)..).take(50).map(|record| record.unwrap().0);
                 assert!(keys.eq((number..number + 50).map(|number| key(number).into_bytes())));
-                assert!(keyspace.get(key(number)).unwrap().is_some_and(|value| value.starts_with(number.to_string().as_bytes())));
+                assert!(
+                    keyspace
+                        .get(key(number))
+                        .unwrap()
+                        .is_some_and(|value| value.starts_with(number.to_string().as_bytes()))
+                );
             }
         });
         for hint in [Hint::ReadMostly, Hint::WriteMostly, Hint::ReadMostly] {
@@ -89,7 +94,13 @@ fn ranges_change_their_shape_while_they_are_read_and_written() {
     );
     let last = |number: u32| if number.is_multiple_of(7) { 2 } else { 1 };
     check(&keyspace, last);
-    assert!(database.verify().unwrap().iter().all(|(_, check)| check.problems.is_empty() && check.records == u64::from(KEYS)));
+    assert!(
+        database
+            .verify()
+            .unwrap()
+            .iter()
+            .all(|(_, check)| check.problems.is_empty() && check.records == u64::from(KEYS))
+    );
     drop(keyspace);
     database.close().unwrap();
     let (database, keyspace) = open(&directory);
@@ -103,7 +114,9 @@ fn a_range_that_is_scanned_again_and_again_becomes_pages_by_itself() {
     let directory = tempfile::tempdir().unwrap();
     let (database, keyspace) = open(&directory);
     for round in 0..3 {
-        (0..KEYS).step_by(1 + round as usize).for_each(|number| keyspace.insert(key(number), value(number, round)).unwrap());
+        (0..KEYS)
+            .step_by(1 + round as usize)
+            .for_each(|number| keyspace.insert(key(number), value(number, round)).unwrap());
         database.flush().unwrap();
     }
     let begun = Instant::now();
@@ -117,7 +130,8 @@ fn a_range_that_is_scanned_again_and_again_becomes_pages_by_itself() {
     assert!(
         shapes
             .iter()
-            .all(|range| range.lower.as_slice() < key(22_000).as_bytes() && range.upper.as_slice() > key(20_000).as_bytes()),
+            .all(|range| range.lower.as_slice() < key(22_000).as_bytes()
+                && range.upper.as_slice() > key(20_000).as_bytes()),
         "{shapes:?}"
     );
     let last = |number: u32| if number.is_multiple_of(3) { 2 } else { u32::from(number.is_multiple_of(2)) };

@@ -1,4 +1,5 @@
-//! A database is opened with other memory budgets than it was written with: replay writes out what does not fit, and a crash in the middle of that loses nothing.
+//! A database is opened with other memory budgets than it was written with: replay writes out what does not fit, and a
+//! crash in the middle of that loses nothing.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -121,7 +122,8 @@ fn a_crash_while_replay_writes_out_loses_nothing() {
     let mut random = SmallRng::seed_from_u64(2);
     let whole = disk.crash(Crash::KeepAll);
     kill(&whole, open(&whole, MIN_BUDGET).unwrap());
-    let writes: Vec<u64> = (0..).zip(whole.labels()).filter(|(_, label)| label.io != Io::Read).map(|(index, _)| index).collect();
+    let writes: Vec<u64> =
+        (0..).zip(whole.labels()).filter(|(_, label)| label.io != Io::Read).map(|(index, _)| index).collect();
     for number in 0..crashes {
         let (mut image, mut place) = (disk.crash(way(&mut random)), format!("crash {number}"));
         // One, two or three openings that are interrupted, with one budget or the other.
@@ -137,7 +139,8 @@ fn a_crash_while_replay_writes_out_loses_nothing() {
             place = format!("{place}, {budget} bytes until I/O {index}, {how:?}");
             image = image.crash(how);
         }
-        let database = open(&image, *[MIN_BUDGET, LARGE].choose(&mut random).unwrap()).unwrap_or_else(|e| panic!("{place}: {e}"));
+        let database =
+            open(&image, *[MIN_BUDGET, LARGE].choose(&mut random).unwrap()).unwrap_or_else(|e| panic!("{place}: {e}"));
         check(&database, &content, &place);
         kill(&image, database);
     }

@@ -1,8 +1,9 @@
-//! The suites prove themselves: known bugs of the product are switched on, one after the other, and each must be noticed by suites that know
-//! nothing of it. A switch counts for the whole process, so there is one test, and the other tests are left out of this build.
+//! The suites prove themselves: known bugs of the product are switched on, one after the other, and each must be
+//! noticed by suites that know nothing of it. A switch counts for the whole process, so there is one test, and the
+//! other tests are left out of this build.
 //!
-//! A bug that is noticed once may have been noticed by luck. So there are three runs over different histories, each with its third of the effort,
-//! and each of them must notice: together they do three times what it takes.
+//! A bug that is noticed once may have been noticed by luck. So there are three runs over different histories, each
+//! with its third of the effort, and each of them must notice: together they do three times what it takes.
 
 use std::time::Duration;
 
@@ -17,8 +18,9 @@ use ecotone_testkit::suite::{
 
 use crate::{adaptive, append_only, busy, in_place, liveness, lsm, smaller_budget, store::Simulated, tree};
 
-/// `IgnoreIncarnation` is left to the log's own tests (`log_bugs` of the substrate): since a write blanks the rest of its page, only what a crash leaves of a torn page brings
-/// a record of a former life to the end of the log, and histories of keyspaces are too few for that.
+/// `IgnoreIncarnation` is left to the log's own tests (`log_bugs` of the substrate): since a write blanks the rest of
+/// its page, only what a crash leaves of a torn page brings a record of a former life to the end of the log, and
+/// histories of keyspaces are too few for that.
 const BUGS: [Bug; 18] = [
     Bug::SkipDirSync,
     Bug::RetryFailedSync,
@@ -40,8 +42,9 @@ const BUGS: [Bug; 18] = [
     Bug::CleanAfterRewrite,
 ];
 
-/// What goes wrong on a hash keyspace: its own mistakes, and some of what it shares with others, which its suites must notice too. `SkipWriteAhead` does no harm
-/// there: what names a page or a run lies in the log behind the writes that these hold, or in a manifest, before which the log is synced.
+/// What goes wrong on a hash keyspace: its own mistakes, and some of what it shares with others, which its suites must
+/// notice too. `SkipWriteAhead` does no harm there: what names a page or a run lies in the log behind the writes that
+/// these hold, or in a manifest, before which the log is synced.
 const ON_HASH: [Bug; 9] = [
     Bug::FreeSpaceEarly,
     Bug::RecycleLogEarly,
@@ -54,7 +57,8 @@ const ON_HASH: [Bug; 9] = [
     Bug::PunchNeighbour,
 ];
 
-/// What goes wrong on an lsm keyspace: what its tables share with runs of a hash keyspace and the log with all, which its suites must notice too.
+/// What goes wrong on an lsm keyspace: what its tables share with runs of a hash keyspace and the log with all, which
+/// its suites must notice too.
 const ON_LSM: [Bug; 5] =
     [Bug::FreeSpaceEarly, Bug::RecycleLogEarly, Bug::WatermarkTooHigh, Bug::SkipTableSync, Bug::SkipWriteAhead];
 
@@ -69,7 +73,8 @@ const ON_ADAPTIVE: [Bug; 6] = [
 ];
 
 /// Those that the threads of `concurrent` must notice too, whatever their schedule.
-const SEEN_BY_THREADS: [Bug; 4] = [Bug::AcknowledgeBeforeSync, Bug::SkipBatchTail, Bug::DropTombstone, Bug::CleanAfterRewrite];
+const SEEN_BY_THREADS: [Bug; 4] =
+    [Bug::AcknowledgeBeforeSync, Bug::SkipBatchTail, Bug::DropTombstone, Bug::CleanAfterRewrite];
 
 /// What has calls wait for ever, each with the engine on which it shows.
 const FOR_EVER: [(Bug, &str); 2] = [(Bug::KeepPlace, "tree"), (Bug::CallUnderPin, "hash")];
@@ -82,7 +87,8 @@ const APART: u64 = 1_000_000;
 const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: Fill::Never, keyspaces: true };
 const WIDE: Shape = Shape { steps: 40, keys: 400, batch: 120, fill_log: Fill::Sometimes, keyspaces: true };
 const FULL: Shape = Shape { steps: 8, keys: 24, batch: 6, fill_log: Fill::Always, keyspaces: false };
-const CONCURRENT: concurrent::Extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: 2_000 };
+const CONCURRENT: concurrent::Extent =
+    concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: 2_000 };
 const INTERLEAVED: interleave::Shape = interleave::Shape { steps: 400, registers: 8 };
 
 /// The first seed of a run. `ECOTONE_SEED` has all runs take other histories.
@@ -120,7 +126,8 @@ fn noticed_on_lsm(bug: Bug, run: u64) -> Result<(), String> {
 
 fn noticed_on_tables(simulated: &Simulated, bug: Bug, first: u64) -> Result<(), String> {
     if bug == Bug::RecycleLogEarly {
-        // One in four histories that fill the log loses what it needs of it, and hardly any other: the others would keep this waiting.
+        // One in four histories that fill the log loses what it needs of it, and hardly any other: the others would
+        // keep this waiting.
         campaign::run(simulated, first, 240, FULL)?;
     }
     contract::run(simulated, first..first + 7, SHORT)?;
@@ -192,13 +199,17 @@ fn every_known_bug_is_noticed_in_every_run() {
     let mut judge = |bug: Bug, of: &str, answers: Vec<Option<String>>| {
         println!("{bug:?}{of}: noticed in {} of {} runs", answers.iter().flatten().count(), answers.len());
         for answer in &answers {
-            let shown = answer.as_ref().map_or("not noticed".into(), |answer| answer.chars().take(240).collect::<String>());
+            let shown =
+                answer.as_ref().map_or("not noticed".into(), |answer| answer.chars().take(240).collect::<String>());
             println!("    {}", shown.replace('\n', " "));
         }
         missed.extend(answers.iter().any(Option::is_none).then_some(bug));
     };
     BUGS.into_iter().filter(wanted).for_each(|bug| judge(bug, "", answers(bug, noticed)));
-    SEEN_BY_THREADS.into_iter().filter(wanted).for_each(|bug| judge(bug, " among threads", vec![answer_of_threads(bug)]));
+    SEEN_BY_THREADS
+        .into_iter()
+        .filter(wanted)
+        .for_each(|bug| judge(bug, " among threads", vec![answer_of_threads(bug)]));
     ON_HASH
         .into_iter()
         .filter(wanted)

@@ -1,4 +1,5 @@
-//! Who waits for the background gets an error when nothing comes of it any more: the database is closed, the keyspace dropped, or writing has stopped.
+//! Who waits for the background gets an error when nothing comes of it any more: the database is closed, the keyspace
+//! dropped, or writing has stopped.
 
 use std::{
     fmt,
@@ -121,7 +122,9 @@ impl<T: Send + 'static> Work<T> {
     }
 
     fn end(self) -> T {
-        self.ended.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{} waits for what never comes: {error}", self.what))
+        self.ended
+            .recv_timeout(PATIENCE)
+            .unwrap_or_else(|error| panic!("{} waits for what never comes: {error}", self.what))
     }
 }
 
@@ -145,7 +148,8 @@ fn all_writing(world: &World, kinds: &[Kind]) -> Vec<Work<Option<Error>>> {
 
 #[test]
 fn a_writer_that_comes_to_wait_when_the_background_has_ended_gets_an_error() {
-    // Fresh records fill memory, or what the hot log may have on disk; few of them, written again and again, fill the log of the database.
+    // Fresh records fill memory, or what the hot log may have on disk; few of them, written again and again, fill the
+    // log of the database.
     for (kind, keys) in [
         (Kind::Tree, ENOUGH),
         (Kind::LoggedTree, ENOUGH),
@@ -211,7 +215,8 @@ fn writers_end_when_the_disk_fails() {
     for after in [10, 40, 100, 300] {
         let world = World::new(2);
         world.disk.fail_at(world.disk.io_index() + after, ErrorKind::Other);
-        let writers: Vec<_> = [Kind::Hash, Kind::Tree].map(|kind| writing(&world, kind, ENOUGH).0).into_iter().collect();
+        let writers: Vec<_> =
+            [Kind::Hash, Kind::Tree].map(|kind| writing(&world, kind, ENOUGH).0).into_iter().collect();
         for writer in writers {
             let (what, refusal) = (writer.what.clone(), writer.end());
             assert!(matches!(refusal, Some(Error::Poisoned { .. } | Error::Io { .. })), "{what}: {refusal:?}");

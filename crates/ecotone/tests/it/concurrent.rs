@@ -1,4 +1,5 @@
-//! Many threads on one tree, on a real disk and with little memory: what readers and scans must never miss, and never see.
+//! Many threads on one tree, on a real disk and with little memory: what readers and scans must never miss, and never
+//! see.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
@@ -43,7 +44,8 @@ fn version_of(i: u32, stored: &[u8]) -> u32 {
     version
 }
 
-/// What is known of a key: the last version begun and the last acknowledged. Odd versions are values, even ones deletions (0: never there).
+/// What is known of a key: the last version begun and the last acknowledged. Odd versions are values, even ones
+/// deletions (0: never there).
 #[derive(Default)]
 struct Known {
     begun: AtomicU32,
@@ -77,7 +79,9 @@ impl World {
                 assert!(before <= version && version <= begun, "key {i} has version {version} of {before}..={begun}");
             }
             // Absent: some deletion (or the beginning) lies among the versions it may have had.
-            None => assert!(before.is_multiple_of(2) || begun > before, "key {i} is missing at version {before}..={begun}"),
+            None => {
+                assert!(before.is_multiple_of(2) || begun > before, "key {i} is missing at version {before}..={begun}")
+            }
         }
     }
 

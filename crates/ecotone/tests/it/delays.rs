@@ -16,7 +16,8 @@ fn number(keyspace: &Keyspace, name: &str) -> u64 {
 #[test]
 fn the_delays_of_writers_are_counted_and_timed() {
     let families = vec![Arc::new(TreeFamily::default()) as _];
-    let parts = Parts { storage: Arc::new(SimStorage::new(1)), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    let parts =
+        Parts { storage: Arc::new(SimStorage::new(1)), clock: Arc::new(SimClock::new(1)), workers: 0, families };
     let database = Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap();
     let keyspace = database.keyspace("k", KeyspaceOptions::default().unlogged()).unwrap();
     let insert = |i: u32| keyspace.insert(i.wrapping_mul(0x9E37_79B1).to_be_bytes(), [7; 1_000]).unwrap();

@@ -1,4 +1,5 @@
-//! A hash keyspace is opened with less memory than it was written with, and a crash in the middle of that loses nothing.
+//! A hash keyspace is opened with less memory than it was written with, and a crash in the middle of that loses
+//! nothing.
 
 use std::sync::Arc;
 
@@ -108,7 +109,11 @@ fn keyspaces_whose_indexes_have_no_room_together_can_be_opened() {
     let (disk, names) = (SimStorage::new(1), ["a", "b", "c", "d"]);
     let all = |database: &Database| {
         let options = |number| if number % 2 == 0 { HashOptions::default() } else { HashOptions::default().unlogged() };
-        names.iter().enumerate().map(|(number, name)| database.hash_keyspace(name, options(number)).unwrap()).collect::<Vec<_>>()
+        names
+            .iter()
+            .enumerate()
+            .map(|(number, name)| database.hash_keyspace(name, options(number)).unwrap())
+            .collect::<Vec<_>>()
     };
     let database = open(&disk, 4 * BUDGET).unwrap();
     let keyspaces = all(&database);

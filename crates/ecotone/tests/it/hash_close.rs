@@ -1,4 +1,5 @@
-//! What a close of a hash keyspace leaves to the next opening: little of the hot log, whatever the budget, and nothing is lost if it is interrupted.
+//! What a close of a hash keyspace leaves to the next opening: little of the hot log, whatever the budget, and nothing
+//! is lost if it is interrupted.
 
 use std::sync::Arc;
 
@@ -74,7 +75,10 @@ fn an_opening_after_a_close_reads_headers_and_fences_and_little_of_the_hot_log()
         let [tables, log] = [0, 1].map(|kind| read()[kind] - before[kind]);
         // A fence has 2.25 bytes for a block of 4096.
         let most: u64 = runs.iter().map(|bytes| 2 * PAGE + bytes / 1_800).sum();
-        assert!(!runs.is_empty() && tables <= most, "{tables} bytes of runs where {most} were allowed, of {count} records");
+        assert!(
+            !runs.is_empty() && tables <= most,
+            "{tables} bytes of runs where {most} were allowed, of {count} records"
+        );
         assert!(log <= LEFT + 64 * PAGE, "{log} bytes of the hot log, of {count} records");
         check(&keyspace(&database, logged), count, "opened again");
     }
@@ -112,8 +116,13 @@ fn a_crash_in_a_close_loses_nothing_that_was_flushed() {
         let first = disk.io_index();
         database.close().unwrap();
         let labels = disk.labels();
-        let all: Vec<u64> = (first..).zip(&labels[first as usize..]).filter(|(_, l)| l.io != Io::Read).map(|(i, _)| i).collect();
-        assert!(labels[first as usize..].iter().any(|label| label.io == Io::Create), "a close makes runs: {}", all.len());
+        let all: Vec<u64> =
+            (first..).zip(&labels[first as usize..]).filter(|(_, l)| l.io != Io::Read).map(|(i, _)| i).collect();
+        assert!(
+            labels[first as usize..].iter().any(|label| label.io == Io::Create),
+            "a close makes runs: {}",
+            all.len()
+        );
         for number in 0..4 {
             let (index, how) = (*all.choose(&mut random).unwrap(), Crash::Random(random.random()));
             let (disk, database) = closing();

@@ -70,8 +70,9 @@ fn fill(keyspace: &HashKeyspace, from: u32) -> u32 {
 }
 
 fn check(keyspace: &HashKeyspace, count: u32, expected: impl Fn(u32) -> Option<Vec<u8>>) {
-    (0..count)
-        .for_each(|number| assert_eq!(keyspace.get(number.to_be_bytes()).unwrap(), expected(number), "{number} of {count}"));
+    (0..count).for_each(|number| {
+        assert_eq!(keyspace.get(number.to_be_bytes()).unwrap(), expected(number), "{number} of {count}")
+    });
 }
 
 /// A keyspace is filled, closed, opened, emptied in part and filled again.
@@ -118,8 +119,8 @@ fn an_unlogged_keyspace_that_fills_its_budget_loses_nothing_and_takes_deletes() 
     filled(limited().unlogged());
 }
 
-/// Two threads update all keys ten times in the mean, on a real disk: the files stay within the budget all the time. How long writes took is printed, since it says
-/// something of the machine too.
+/// Two threads update all keys ten times in the mean, on a real disk: the files stay within the budget all the time.
+/// How long writes took is printed, since it says something of the machine too.
 #[test]
 fn updates_of_ten_times_the_data_stay_within_the_budget() {
     const KEYS: u32 = 8_000;
@@ -150,9 +151,15 @@ fn updates_of_ten_times_the_data_stay_within_the_budget() {
         let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || update(thread))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    check(&records, KEYS, |number| Some(value(number, done[(number % THREADS) as usize].1[(number / THREADS) as usize])));
-    let space: u64 =
-        std::fs::read_dir(&path).unwrap().map(Result::unwrap).filter(is_of_a_keyspace).map(|file| space_of(&file)).sum();
+    check(&records, KEYS, |number| {
+        Some(value(number, done[(number % THREADS) as usize].1[(number / THREADS) as usize]))
+    });
+    let space: u64 = std::fs::read_dir(&path)
+        .unwrap()
+        .map(Result::unwrap)
+        .filter(is_of_a_keyspace)
+        .map(|file| space_of(&file))
+        .sum();
     let mut times: Vec<Duration> = done.into_iter().flat_map(|(times, _)| times).collect();
     times.sort_unstable();
     let [median, rare, longest] = [500, 999, 1_000].map(|of| times[(times.len() - 1) * of / 1_000]);
@@ -189,7 +196,11 @@ fn an_opening_reads_no_more_of_the_hot_log_than_stays_on_disk() {
         database.close().unwrap();
         let before = disk.counters_of(FileKind::Segment).read_bytes;
         let database = open(&disk);
-        assert_eq!(keyspace(&database, options()).get(0_u32.to_be_bytes()).unwrap(), Some(value(0, 1)), "the first use opens it");
+        assert_eq!(
+            keyspace(&database, options()).get(0_u32.to_be_bytes()).unwrap(),
+            Some(value(0, 1)),
+            "the first use opens it"
+        );
         let read = disk.counters_of(FileKind::Segment).read_bytes - before;
         check(&keyspace(&database, options()), count, |number| Some(value(number, 1)));
         read
@@ -206,7 +217,8 @@ fn simulated() -> Simulated {
     Simulated::new(Kind::Hashed, || Arc::new(HashFamily::default()) as Arc<dyn Family>).set(&[("disk", "16777216")])
 }
 
-/// Makes one change, and sometimes has the background do what there is to do, or all written out. Whether the change was refused for want of space.
+/// Makes one change, and sometimes has the background do what there is to do, or all written out. Whether the change
+/// was refused for want of space.
 fn change(store: &dyn Store, model: &mut Model, change: Change, random: &mut SmallRng) -> Result<bool, Error> {
     let level = if random.random_ratio(1, 20) { Level::Sync } else { Level::Buffered };
     let refused = match store.write(std::slice::from_ref(&change), level) {
@@ -262,8 +274,8 @@ fn work(store: &dyn Store, model: &mut Model, keys: u32, random: &mut SmallRng) 
     Ok(refused)
 }
 
-/// The machine goes off at some I/O while deletes and inserts fight for the space of a full budget. What comes back is what was promised, it is within the budget,
-/// and life goes on (traps 11 and 14).
+/// The machine goes off at some I/O while deletes and inserts fight for the space of a full budget. What comes back is
+/// what was promised, it is within the budget, and life goes on (traps 11 and 14).
 #[test]
 #[ignore = "long"]
 fn crashes_where_the_budget_is_full_lose_nothing() {
@@ -279,7 +291,8 @@ fn crashes_where_the_budget_is_full_lose_nothing() {
         let (disk, mut model, mut random) = (disk.crash(Crash::KeepAll), before.clone(), SmallRng::seed_from_u64(seed));
         disk.crash_at(random.random_range(0..ios));
         let store = simulated().open(&disk, seed);
-        let worked = store.as_ref().map_err(Clone::clone).and_then(|store| work(&**store, &mut model, count, &mut random));
+        let worked =
+            store.as_ref().map_err(Clone::clone).and_then(|store| work(&**store, &mut model, count, &mut random));
         assert!(worked.is_ok() || disk.is_off(), "{seed}: {worked:?}");
         disk.power_off();
         drop(store);

@@ -102,7 +102,8 @@ fn files_that_nothing_names_are_removed_at_opening() {
     assert_eq!(logged(&database).get("a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
-/// Records of several times the memory, some changed and some deleted when they have left it, over lives with more and with less memory.
+/// Records of several times the memory, some changed and some deleted when they have left it, over lives with more and
+/// with less memory.
 fn more_than_memory(keyspace: fn(&Database) -> HashKeyspace, workers: usize) {
     const COUNT: u32 = 30_000;
     let value = |number: u32, round: u8| vec![round ^ number as u8; 900];
@@ -238,9 +239,11 @@ fn a_batch_as_long_as_may_be_fits_the_smallest_memory() {
     for bytes in [0, 23, 100, 400, 700, 1_800] {
         let database = open(&SimStorage::new(1));
         let (keyspace, mut batch) = (logged(&database), database.batch());
-        // Beside key and value an operation has its kind, its keyspace, and two lengths, of which one may take two bytes; it takes 32 at least.
+        // Beside key and value an operation has its kind, its keyspace, and two lengths, of which one may take two
+        // bytes; it takes 32 at least.
         let count = (limits::MAX_BATCH - 16) / (4 + bytes + 5).max(32);
-        let records: BTreeMap<_, _> = (0..count as u32).map(|number| (number.to_be_bytes(), vec![number as u8; bytes])).collect();
+        let records: BTreeMap<_, _> =
+            (0..count as u32).map(|number| (number.to_be_bytes(), vec![number as u8; bytes])).collect();
         records.iter().for_each(|(key, value)| batch.insert(&keyspace, *key, value.clone()));
         batch.commit().unwrap_or_else(|error| panic!("{count} values of {bytes} bytes: {error}"));
         assert!(all(&keyspace).into_iter().eq(records.into_iter().map(|(key, value)| (key.to_vec(), value))));
@@ -257,5 +260,7 @@ fn a_dropped_keyspace_leaves_no_files() {
     assert_eq!(segments(&disk).len(), 1);
     database.drop_keyspace("unlogged").unwrap();
     assert!(segments(&disk).is_empty());
-    assert!(keyspace.get("a").is_err() && keyspace.insert("a", "2").is_err() && keyspace.iter().next().unwrap().is_err());
+    assert!(
+        keyspace.get("a").is_err() && keyspace.insert("a", "2").is_err() && keyspace.iter().next().unwrap().is_err()
+    );
 }

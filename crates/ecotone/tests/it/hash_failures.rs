@@ -1,4 +1,5 @@
-//! Hash keyspaces on a disk whose I/O fails, panics or hangs: what is acknowledged can be read, and nobody waits who has nothing to do with it.
+//! Hash keyspaces on a disk whose I/O fails, panics or hangs: what is acknowledged can be read, and nobody waits who
+//! has nothing to do with it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,7 +44,12 @@ struct Open {
 fn open(disk: &SimStorage) -> Open {
     let (family, shared) = Watched::over(Arc::new(HashFamily::tiny()));
     let disk = disk.crash(Crash::KeepAll);
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families: vec![family] };
+    let parts = Parts {
+        storage: Arc::new(disk.clone()),
+        clock: Arc::new(SimClock::new(1)),
+        workers: 0,
+        families: vec![family],
+    };
     let database = Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap();
     let keyspace = database.hash_keyspace("k", HashOptions::default()).unwrap();
     Open { disk, database, keyspace, shared }
@@ -175,7 +181,8 @@ fn keys_of_first_page(bytes: &[u8]) -> BTreeSet<Vec<u8>> {
 
 /// Reads and writes of all other keys, and a new value for one of the keys whose block hangs.
 fn elsewhere(keyspace: &HashKeyspace, held: &BTreeSet<Vec<u8>>, model: &Model) {
-    let others: Vec<_> = model.iter().filter(|(key, _)| !held.contains(*key)).map(|(k, v)| (k.clone(), v.clone())).collect();
+    let others: Vec<_> =
+        model.iter().filter(|(key, _)| !held.contains(*key)).map(|(k, v)| (k.clone(), v.clone())).collect();
     let (reader, asked) = (keyspace.clone(), others.clone());
     in_time("a get", move || {
         asked.iter().for_each(|(key, value)| assert_eq!(reader.get(key).unwrap().as_ref(), Some(value)));
@@ -243,7 +250,8 @@ fn a_flush_of_a_hot_log_that_hangs_stops_nobody_else() {
     opened.disk.release(file, offset);
     flusher.join().unwrap();
     model.insert(b"a counter".to_vec(), 3_u64.to_le_bytes().to_vec());
-    let [first, second] = [0, 1].map(|number| model.keys().filter(|key| key.starts_with(b"key")).nth(number).unwrap().clone());
+    let [first, second] =
+        [0, 1].map(|number| model.keys().filter(|key| key.starts_with(b"key")).nth(number).unwrap().clone());
     model.insert(first, b"new".to_vec());
     model.remove(&second);
     open(&opened.disk).check(&model);

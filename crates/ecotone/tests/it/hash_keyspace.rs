@@ -65,7 +65,9 @@ fn a_hashed_keyspace_is_made_once_opened_again_and_dropped() {
 #[test]
 fn single_reads_agree() {
     let database = open(&SimStorage::new(1));
-    for (keyspace, durability) in [(hashed(&database), Durability::Sync), (hashed_unlogged(&database), Durability::Buffered)] {
+    for (keyspace, durability) in
+        [(hashed(&database), Durability::Sync), (hashed_unlogged(&database), Durability::Buffered)]
+    {
         keyspace.insert("a", "1").unwrap();
         keyspace.durability(durability).insert("b", "").unwrap();
         keyspace.insert("c", "3").unwrap();

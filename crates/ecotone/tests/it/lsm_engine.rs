@@ -172,7 +172,8 @@ fn reads(disk: &SimStorage, work: impl FnOnce()) -> usize {
     disk.labels()[before..].iter().filter(|label| label.io == Io::Read).count()
 }
 
-/// The record cache of the tree stands in front of the tables: what was read is not read again, and what is written, removed and flushed over it is seen.
+/// The record cache of the tree stands in front of the tables: what was read is not read again, and what is written,
+/// removed and flushed over it is seen.
 #[test]
 fn trap_01_what_is_read_again_comes_from_the_cache_and_is_never_stale() {
     let disk = SimStorage::new(1);
@@ -214,7 +215,11 @@ fn trap_11_a_crash_at_any_io_of_a_compaction_in_parts_loses_nothing_and_leaves_n
     let first = whole.io_index();
     assert!(keyspace.compact(|_, _| ()).unwrap());
     let ios = first..whole.io_index();
-    assert!(counters(&keyspace)["compaction_parts"] >= 3 && ios.end - ios.start > 40, "{ios:?} {:?}", counters(&keyspace));
+    assert!(
+        counters(&keyspace)["compaction_parts"] >= 3 && ios.end - ios.start > 40,
+        "{ios:?} {:?}",
+        counters(&keyspace)
+    );
     for index in ios {
         let disk = SimStorage::new(1);
         let (database, keyspace, model) = filled(&disk);
@@ -304,7 +309,8 @@ fn reads_are_cached_and_a_dropped_keyspace_leaves_nothing_in_the_cache() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::builder(directory.path()).open().unwrap();
     let options = || KeyspaceOptions::default().engine(Engine::Lsm);
-    let (dropped, other) = (database.keyspace("dropped", options()).unwrap(), database.keyspace("other", options()).unwrap());
+    let (dropped, other) =
+        (database.keyspace("dropped", options()).unwrap(), database.keyspace("other", options()).unwrap());
     let keys: Vec<_> = (0..1000_u32).map(u32::to_be_bytes).collect();
     keys.iter().for_each(|key| dropped.insert(key, [1; 100]).unwrap());
     database.flush().unwrap();

@@ -1,4 +1,5 @@
-//! Any number of iterators may be open, in the least memory: together they hold a part of it, and writers and readers have the rest.
+//! Any number of iterators may be open, in the least memory: together they hold a part of it, and writers and readers
+//! have the rest.
 
 use ecotone::{Database, Iter, limits};
 

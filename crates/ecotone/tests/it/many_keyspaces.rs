@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
-use ecotone::{Database, Durability, Error, HashOptions, KeyspaceOptions, Result, internal::substrate::storage::FileId};
+use ecotone::{
+    Database, Durability, Error, HashOptions, KeyspaceOptions, Result, internal::substrate::storage::FileId,
+};
 use ecotone_testkit::sim::{Crash, SimStorage};
 
 use crate::{
@@ -31,7 +33,8 @@ fn value(number: usize, record: u8) -> Vec<u8> {
     format!("{record} of {number}").into_bytes()
 }
 
-/// Every fourth of the keyspaces has records; hash keyspaces need more memory while they are in use, so fewer of them do.
+/// Every fourth of the keyspaces has records; hash keyspaces need more memory while they are in use, so fewer of them
+/// do.
 fn is_written(engine: &str, number: usize) -> bool {
     number.is_multiple_of(if engine == "hash" { 20 } else { 4 })
 }
@@ -45,7 +48,9 @@ fn many_keyspaces_with_few_records_are_all_there_after_an_opening() {
         let database = open();
         let made: Vec<Either> = (0..MANY).map(|number| keyspace(&database, engine, number).unwrap()).collect();
         for (number, keyspace) in made.iter().enumerate().filter(|(number, _)| is_written(engine, *number)) {
-            (0..3).for_each(|record| either!(keyspace, keyspace => keyspace.insert([record], value(number, record)).unwrap()));
+            (0..3).for_each(
+                |record| either!(keyspace, keyspace => keyspace.insert([record], value(number, record)).unwrap()),
+            );
         }
         drop(made);
         database.close().unwrap();
@@ -75,7 +80,11 @@ fn a_keyspace_that_nobody_uses_takes_little_memory() {
         let database = open();
         let before = leased(&database);
         let made: Vec<Either> = (0..MANY).map(|number| keyspace(&database, engine, number as usize).unwrap()).collect();
-        assert!(leased(&database) <= before + MANY * 100, "{engine}: {} bytes for keyspaces without a record", leased(&database));
+        assert!(
+            leased(&database) <= before + MANY * 100,
+            "{engine}: {} bytes for keyspaces without a record",
+            leased(&database)
+        );
 
         let written: Vec<&Either> = made.iter().take(40).collect();
         written.iter().for_each(|keyspace| either!(keyspace, keyspace => keyspace.insert("key", "value").unwrap()));
@@ -140,7 +149,10 @@ fn a_power_failure_amid_creations_loses_none_that_returned_and_no_first_write() 
                 for number in 0..there {
                     let keyspace = keyspace(&database, engine, number).unwrap();
                     let found = either!(&keyspace, keyspace => keyspace.get("key").unwrap());
-                    assert!(found == Some(value(number, 0)) || found.is_none() && number >= written, "{place}: {number}");
+                    assert!(
+                        found == Some(value(number, 0)) || found.is_none() && number >= written,
+                        "{place}: {number}"
+                    );
                     either!(&keyspace, keyspace => keyspace.insert("key", "again").unwrap());
                 }
                 database.close().unwrap();
@@ -169,7 +181,10 @@ fn a_keyspace_has_its_settings_with_its_first_write_in_another_session() {
 
     let database = open();
     let thin = database.open_keyspace("thin").unwrap();
-    assert_eq!((thin.get("key").unwrap(), thin.iter().count(), thin.multi_get(["key"]).unwrap()), (None, 0, vec![None]));
+    assert_eq!(
+        (thin.get("key").unwrap(), thin.iter().count(), thin.multi_get(["key"]).unwrap()),
+        (None, 0, vec![None])
+    );
     thin.bulk_load((0..20_000_u32).map(|number| (number.to_be_bytes(), [7; 50]))).unwrap();
     let survey = thin.survey().unwrap().unwrap();
     assert!(survey.segments.iter().all(|(_, pages, _)| *pages == 1), "{survey:?}");

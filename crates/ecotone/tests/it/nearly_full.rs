@@ -1,4 +1,5 @@
-//! A disk that is nearly full: who overwrites on it never runs out of space that his own old values have, and who deletes on a full one gets space back by that alone.
+//! A disk that is nearly full: who overwrites on it never runs out of space that his own old values have, and who
+//! deletes on a full one gets space back by that alone.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,8 @@ use crate::{
 
 const MEMORY: usize = 16 << 20;
 const RECORDS: u64 = 60_000;
-/// What the records take (30 MiB), the log, level 0, and what compaction keeps from writers: level 0 once more, three tables of 8 MiB and the memtables.
+/// What the records take (30 MiB), the log, level 0, and what compaction keeps from writers: level 0 once more, three
+/// tables of 8 MiB and the memtables.
 const DISK: u64 = 112 << 20;
 /// Of a busy machine with a build for tests.
 const RETURNS: Duration = Duration::from_secs(20);

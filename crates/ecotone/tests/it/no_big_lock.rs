@@ -66,7 +66,9 @@ fn page_of(disk: &SimStorage, wanted: u32) -> (u64, (u32, u32)) {
 
 fn elsewhere(keyspace: &Keyspace, (first, last): (u32, u32), round: u8) {
     let (k, others) = (keyspace.clone(), move || (0..RECORDS).filter(move |i| *i < first || *i > last));
-    in_time("a get", move || others().step_by(7).for_each(|i| assert_eq!(k.get(key(i)).unwrap(), Some(value(i)), "{i}")));
+    in_time("a get", move || {
+        others().step_by(7).for_each(|i| assert_eq!(k.get(key(i)).unwrap(), Some(value(i)), "{i}"))
+    });
     let k = keyspace.clone();
     in_time("a multi_get", move || {
         let keys: Vec<u32> = others().step_by(5).collect();
@@ -83,10 +85,16 @@ fn elsewhere(keyspace: &Keyspace, (first, last): (u32, u32), round: u8) {
     });
     let k = keyspace.clone();
     in_time("a scan", move || {
-        let below =
-            k.range(key(0)..=key(first - 1)).map(|record| record.unwrap().0).filter(|key| key.len() == self::key(0).len());
+        let below = k
+            .range(key(0)..=key(first - 1))
+            .map(|record| record.unwrap().0)
+            .filter(|key| key.len() == self::key(0).len());
         assert_eq!(below.count() as u32, first);
-        let above = k.range(key(last + 1)..).rev().map(|record| record.unwrap().0).filter(|key| key.len() == self::key(0).len());
+        let above = k
+            .range(key(last + 1)..)
+            .rev()
+            .map(|record| record.unwrap().0)
+            .filter(|key| key.len() == self::key(0).len());
         assert_eq!(above.count() as u32, RECORDS - 1 - last);
     });
 }

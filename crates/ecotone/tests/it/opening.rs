@@ -1,4 +1,5 @@
-//! A database that was closed is opened, read and closed again without a write, a sync or a new file (decision 17, "Sessions").
+//! A database that was closed is opened, read and closed again without a write, a sync or a new file (decision 17,
+//! "Sessions").
 
 use std::collections::BTreeMap;
 
@@ -77,7 +78,11 @@ fn a_closed_database_is_opened_read_and_closed_without_a_write() {
             let (database, jobs) = image::open_watched(&disk, 7).unwrap();
             read(&database, engine);
             while jobs.run_one() {}
-            database.verify().unwrap().iter().for_each(|(_, check)| assert!(check.problems.is_empty(), "{:?}", check.problems));
+            database
+                .verify()
+                .unwrap()
+                .iter()
+                .for_each(|(_, check)| assert!(check.problems.is_empty(), "{:?}", check.problems));
             database.flush().unwrap();
             database.sync().unwrap();
             database.close().unwrap();
@@ -152,7 +157,8 @@ fn no_crash_of_a_first_write_loses_anything() {
                 left.crash_at(io % 23);
                 let _ = image::open(&left, 7).map(|database| image::abandon(&left, database));
                 let after = left.crash(Crash::Random(io + 5));
-                let database = image::open(&after, 7).unwrap_or_else(|error| panic!("{engine}, I/O {io}, {how:?}: {error}"));
+                let database =
+                    image::open(&after, 7).unwrap_or_else(|error| panic!("{engine}, I/O {io}, {how:?}: {error}"));
                 let value = either!(keyspace(&database, engine, true), keyspace => keyspace.get("last").unwrap());
                 let expected: &[&[u8]] = if written { &[b"two"] } else { &[b"one", b"two"] };
                 assert!(expected.contains(&value.unwrap().as_slice()), "{engine}, I/O {io}, {how:?}");
@@ -190,7 +196,8 @@ fn a_full_disk_is_read_listed_and_has_keyspaces_dropped_under_any_budget() {
     }
 }
 
-/// A full disk is an ordinary state: a close there loses nothing, though what was written last has no space in the files, and the next opening needs none.
+/// A full disk is an ordinary state: a close there loses nothing, though what was written last has no space in the
+/// files, and the next opening needs none.
 #[test]
 fn a_database_that_fills_the_disk_closes_and_opens_there() {
     for engine in ENGINES {

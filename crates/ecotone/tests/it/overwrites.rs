@@ -1,4 +1,5 @@
-//! Records of an unlogged keyspace are overwritten where they are while they are dirty. No update of several threads is lost by that, and nobody reads an old one.
+//! Records of an unlogged keyspace are overwritten where they are while they are dirty. No update of several threads is
+//! lost by that, and nobody reads an old one.
 
 use std::{
     collections::BTreeMap,

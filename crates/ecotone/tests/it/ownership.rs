@@ -1,4 +1,5 @@
-//! Whose a database is: its files are let go when it is closed, whoever holds what of it still, and they are itself, wherever they are moved. Also what options of a keyspace promise that cannot be kept.
+//! Whose a database is: its files are let go when it is closed, whoever holds what of it still, and they are itself,
+//! wherever they are moved. Also what options of a keyspace promise that cannot be kept.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! After a failed write, and after a panic in the middle of one, everything acknowledged can be read, and nothing hangs.
+//! After a failed write, and after a panic in the middle of one, everything acknowledged can be read, and nothing
+//! hangs.
 
 use std::{
     collections::BTreeMap,

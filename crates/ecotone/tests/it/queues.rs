@@ -1,4 +1,5 @@
-//! Queues: records come at one end and go at the other, and a look at the front costs the same however many went before.
+//! Queues: records come at one end and go at the other, and a look at the front costs the same however many went
+//! before.
 
 use std::{
     collections::BTreeMap,
@@ -106,7 +107,8 @@ fn a_pop_by_a_batch_passes_over_few_deletes() {
     }
 }
 
-/// Whatever is learned, a scan finds what a map has: ranges from all sides, with records that come into gaps, alone, in batches, and loaded.
+/// Whatever is learned, a scan finds what a map has: ranges from all sides, with records that come into gaps, alone, in
+/// batches, and loaded.
 #[test]
 fn scans_find_what_comes_into_gaps() {
     for (engine, seed) in ORDERED.into_iter().zip(1..) {
@@ -138,21 +140,24 @@ fn scans_find_what_comes_into_gaps() {
                 map.extend(loaded.into_iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
             }
             for _ in 0..10 {
-                let (low, high) = (key(random.random_range(0..400)).to_vec(), key(random.random_range(400..9000)).to_vec());
+                let (low, high) =
+                    (key(random.random_range(0..400)).to_vec(), key(random.random_range(400..9000)).to_vec());
                 let range = match random.random_range(0..4) {
                     0 => (Bound::Unbounded, Bound::Unbounded),
                     1 => (Bound::Included(low), Bound::Excluded(high)),
                     2 => (Bound::Excluded(low), Bound::Included(high)),
                     _ => (Bound::Included(low), Bound::Unbounded),
                 };
-                let expected: Vec<_> = map.range(range.clone()).map(|(key, value)| (key.clone(), value.clone())).collect();
+                let expected: Vec<_> =
+                    map.range(range.clone()).map(|(key, value)| (key.clone(), value.clone())).collect();
                 let steps = random.random_range(1..4);
                 let mut scan = keyspace.range(range.clone());
                 if random.random() {
                     let found: Vec<_> = scan.take(steps).map(Result::unwrap).collect();
                     assert_eq!(found, expected[..steps.min(expected.len())], "{engine} {round} {range:?}");
                 } else {
-                    let found: Vec<_> = std::iter::from_fn(|| scan.next_back()).take(steps).map(Result::unwrap).collect();
+                    let found: Vec<_> =
+                        std::iter::from_fn(|| scan.next_back()).take(steps).map(Result::unwrap).collect();
                     let wanted: Vec<_> = expected.iter().rev().take(steps).cloned().collect();
                     assert_eq!(found, wanted, "{engine} {round} {range:?}");
                 }

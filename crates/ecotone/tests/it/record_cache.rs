@@ -1,4 +1,5 @@
-//! The record cache as the library uses it; and switched off (option `record_cache`): the cache of a database serves such a keyspace as a buffer for writes alone.
+//! The record cache as the library uses it; and switched off (option `record_cache`): the cache of a database serves
+//! such a keyspace as a buffer for writes alone.
 
 use std::sync::Arc;
 
@@ -41,7 +42,11 @@ fn without_a_record_cache_only_what_is_dirty_is_in_memory() {
     let database = open(&SimStorage::new(1));
     let uncached = database.keyspace("uncached", KeyspaceOptions::default().set("record_cache", "off")).unwrap();
     fill(&uncached);
-    assert_eq!((read(&uncached), number(&uncached, "cache_dirty_records")), (0, u64::from(RECORDS)), "not written out yet");
+    assert_eq!(
+        (read(&uncached), number(&uncached, "cache_dirty_records")),
+        (0, u64::from(RECORDS)),
+        "not written out yet"
+    );
     database.flush().unwrap();
     assert_eq!(number(&uncached, "cache_records"), 0);
     for _ in 0..2 {
@@ -82,7 +87,9 @@ fn what_is_updated_once_flushes_nothing_that_is_read_again() {
         read_hot();
     }
     for i in HOT..ALL {
-        keyspace.fetch_update(i.to_be_bytes(), |value| value.map(|value| value.iter().map(|byte| byte + 1).collect())).unwrap();
+        keyspace
+            .fetch_update(i.to_be_bytes(), |value| value.map(|value| value.iter().map(|byte| byte + 1).collect()))
+            .unwrap();
     }
     let missed = read_hot();
     assert!(missed < u64::from(HOT / 50), "{missed} of {HOT} hot records have to be read again");

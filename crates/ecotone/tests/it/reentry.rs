@@ -1,4 +1,5 @@
-//! Closures of the caller's that call the database: nothing is held while they run, and what they write is none of the engine's surprise.
+//! Closures of the caller's that call the database: nothing is held while they run, and what they write is none of the
+//! engine's surprise.
 
 use std::{
     sync::{
@@ -64,7 +65,10 @@ fn an_update_whose_closure_always_overtakes_itself_ends_with_an_error() {
                 Some(b"never".to_vec())
             };
             let ended = either!(&ks, ks => ks.fetch_update("k", update));
-            assert!(matches!(&ended, Err(Error::Invalid(what)) if what.contains("does its closure write the key")), "{ended:?}");
+            assert!(
+                matches!(&ended, Err(Error::Invalid(what)) if what.contains("does its closure write the key")),
+                "{ended:?}"
+            );
             assert_ne!(either!(&ks, ks => ks.get("k")).unwrap().unwrap(), b"never");
         }
     }

@@ -45,7 +45,8 @@ fn memtables_are_flushed_while_the_write_out_of_a_tree_stands_in_the_same_step()
     let tree = database.keyspace("a tree", KeyspaceOptions::default()).unwrap();
     let lsm = database.keyspace("an lsm", KeyspaceOptions::default().engine_named("lsm")).unwrap();
     tree.insert("first", "record").unwrap();
-    let pages = disk.list().unwrap().into_iter().find(|file| matches!(file, FileId::Pages(_))).expect("a tree has a file");
+    let pages =
+        disk.list().unwrap().into_iter().find(|file| matches!(file, FileId::Pages(_))).expect("a tree has a file");
     (0..PAGES).for_each(|page| disk.hold(pages, page * PAGE as u64));
     let insert = |keyspace: &Keyspace, from: u32, to: u32| {
         (from..to).for_each(|i| keyspace.insert(i.wrapping_mul(0x9E37_79B1).to_be_bytes(), [7; 1_000]).unwrap());

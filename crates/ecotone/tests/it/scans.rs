@@ -71,7 +71,8 @@ fn bound(random: &mut SmallRng, shape: u32) -> Bound<Vec<u8>> {
     }
 }
 
-/// Keys of one of several shapes, so that pages hold from two records to hundreds and their prefixes from nothing to most of a key.
+/// Keys of one of several shapes, so that pages hold from two records to hundreds and their prefixes from nothing to
+/// most of a key.
 fn shaped(random: &mut SmallRng, shape: u32) -> Vec<u8> {
     match shape {
         0 => vec![random.random(), random.random()],
@@ -108,7 +109,10 @@ fn scan(random: &mut SmallRng, keyspace: &Keyspace, map: &Map, shape: u32) {
             break;
         }
     }
-    assert!(draw(random, &mut iter, true).is_none() && draw(random, &mut iter, false).is_none(), "it has ended at both ends");
+    assert!(
+        draw(random, &mut iter, true).is_none() && draw(random, &mut iter, false).is_none(),
+        "it has ended at both ends"
+    );
 }
 
 #[test]
@@ -250,7 +254,8 @@ fn scans_of_a_known_length_read_what_they_need() {
 #[test]
 fn a_long_scan_reads_each_page_once_and_many_in_one_request() {
     let (database, keyspace, map) = loaded(40_000);
-    let pages = keyspace.stats().counters.iter().find(|(name, _)| *name == "used_bytes").unwrap().1 / limits::PAGE as u64;
+    let pages =
+        keyspace.stats().counters.iter().find(|(name, _)| *name == "used_bytes").unwrap().1 / limits::PAGE as u64;
     for backwards in [false, true] {
         let (requests, bytes) = cost(&database, || {
             let count = if backwards { keyspace.iter().rev().count() } else { keyspace.iter().count() };

@@ -1,5 +1,5 @@
-//! A database is opened with a sixteenth of the memory budget that it was written with: opening takes no longer than its log is, and who writes then does not
-//! wait for what an earlier life left to be done.
+//! A database is opened with a sixteenth of the memory budget that it was written with: opening takes no longer than
+//! its log is, and who writes then does not wait for what an earlier life left to be done.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,8 @@ fn key(number: u64) -> [u8; 8] {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
 }
 
-/// A database with so many records of 500 bytes in random order, as it was written with the large budget: closed, or killed.
+/// A database with so many records of 500 bytes in random order, as it was written with the large budget: closed, or
+/// killed.
 fn written(engine: &str, records: u64, is_closed: bool) -> SimStorage {
     let disk = SimStorage::new(1);
     let database = open(&disk, LARGE).unwrap();
@@ -62,8 +63,8 @@ fn opens_and_writes(engine: &str, disk: &SimStorage, records: u64) -> Result<(),
     Ok(())
 }
 
-/// What was closed with the large budget is opened with the small one. It is less than level 0 may have with the large budget, so that all of it waits for the
-/// second life.
+/// What was closed with the large budget is opened with the small one. It is less than level 0 may have with the large
+/// budget, so that all of it waits for the second life.
 pub(crate) fn after_a_close(engine: &str) -> Result<(), String> {
     opens_and_writes(engine, &written(engine, RECORDS, true), RECORDS)
 }

@@ -1,5 +1,5 @@
-//! Free space goes back to the file system: nothing is lost when a crash comes meanwhile, a full disk is told before anything is promised, and a real disk is
-//! really emptier.
+//! Free space goes back to the file system: nothing is lost when a crash comes meanwhile, a full disk is told before
+//! anything is promised, and a real disk is really emptier.
 
 use std::{
     collections::BTreeMap,
@@ -46,7 +46,8 @@ impl Life {
         let keys: Vec<u32> = keys.collect();
         for batch in keys.chunks(150) {
             let value = |random: &mut SmallRng| full.then(|| vec![random.random(); random.random_range(700..1100)]);
-            let changes: Vec<Change> = batch.iter().map(|number| ((KEYSPACE, key(*number)), value(&mut self.random))).collect();
+            let changes: Vec<Change> =
+                batch.iter().map(|number| ((KEYSPACE, key(*number)), value(&mut self.random))).collect();
             self.perhaps = changes;
             self.store.write(&self.perhaps, Level::Sync)?;
             put(&mut self.content, &self.perhaps);
@@ -258,8 +259,9 @@ impl Steady {
         [size_on_disk(&self.path), counters["used_bytes"]].map(|bytes| bytes as f64 / records)
     }
 
-    /// Changes a quarter as many records as there are in each of some rounds, while the background is at work. Of the last four: the mean on disk, since the file
-    /// grows by leaps that the background takes back, or the most in use if that is more.
+    /// Changes a quarter as many records as there are in each of some rounds, while the background is at work. Of the
+    /// last four: the mean on disk, since the file grows by leaps that the background takes back, or the most in use if
+    /// that is more.
     fn most_of(&mut self, rounds: usize) -> f64 {
         let mut told = Vec::new();
         for _ in 0..rounds {

@@ -26,7 +26,8 @@ use crate::either::{Either, either};
 /// Requests that an eviction says it could save: many more than a short history makes.
 const DEMAND: u64 = 10_000;
 
-/// Opens databases whose keyspaces have one kind of engine, with everything in the background on the thread that drives them, or on workers.
+/// Opens databases whose keyspaces have one kind of engine, with everything in the background on the thread that drives
+/// them, or on workers.
 pub(crate) struct Simulated {
     family: fn() -> Arc<dyn Family>,
     name: &'static str,
@@ -39,7 +40,15 @@ pub(crate) struct Simulated {
 
 impl Simulated {
     pub(crate) fn new(kind: Kind, family: fn() -> Arc<dyn Family>) -> Self {
-        Simulated { family, name: family().name(), kind, settings: &[], budgets: &[limits::MIN_BUDGET], logged: true, workers: 0 }
+        Simulated {
+            family,
+            name: family().name(),
+            kind,
+            settings: &[],
+            budgets: &[limits::MIN_BUDGET],
+            logged: true,
+            workers: 0,
+        }
     }
 
     /// With options of the engine.
@@ -65,13 +74,15 @@ impl Simulated {
         Simulated { logged: false, ..self }
     }
 
-    /// The budget of an opening, told from the disk, so that it is a function of the seed as all else: a life stores manifests.
+    /// The budget of an opening, told from the disk, so that it is a function of the seed as all else: a life stores
+    /// manifests.
     fn budget(&self, disk: &SimStorage) -> usize {
         if let [budget] = self.budgets {
             return *budget;
         }
         let manifest = disk.file(FileId::Manifest(1)).unwrap_or_default();
-        let generation = manifest.get(48..56).and_then(|bytes| bytes.first_chunk().copied()).map_or(0, u64::from_le_bytes);
+        let generation =
+            manifest.get(48..56).and_then(|bytes| bytes.first_chunk().copied()).map_or(0, u64::from_le_bytes);
         self.budgets[generation as usize % self.budgets.len()]
     }
 }
@@ -94,7 +105,14 @@ impl Opener for Simulated {
         let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(seed)));
         let parts = Parts { storage, clock, workers: self.workers, families: vec![family] };
         let database = Database::builder("simulated").memory_budget(self.budget(disk)).open_parts(parts)?;
-        Ok(Box::new(Open { database, engine: self.name, kind: self.kind, settings: self.settings, logged: self.logged, shared }))
+        Ok(Box::new(Open {
+            database,
+            engine: self.name,
+            kind: self.kind,
+            settings: self.settings,
+            logged: self.logged,
+            shared,
+        }))
     }
 }
 
@@ -152,7 +170,11 @@ fn write_one<T: AsRef<[u8]>>(keyspace: Either, key: T, value: Option<T>, durabil
 
 impl Store for Open {
     fn keyspaces(&self) -> Vec<u32> {
-        self.database.keyspaces().iter().map(|info| info.name.parse().expect("the suites name keyspaces by number")).collect()
+        self.database
+            .keyspaces()
+            .iter()
+            .map(|info| info.name.parse().expect("the suites name keyspaces by number"))
+            .collect()
     }
 
     fn create(&self, keyspace: u32) -> Result<()> {
@@ -237,8 +259,13 @@ impl Store for Open {
 
     fn squeeze(&self, spare: usize) {
         let Some(Shared { memory, .. }) = self.shared.get() else { return };
-        let cached =
-            || memory.usage().iter().find(|(name, _)| *name == Component::RecordCache.name()).map_or(0, |(_, bytes)| *bytes);
+        let cached = || {
+            memory
+                .usage()
+                .iter()
+                .find(|(name, _)| *name == Component::RecordCache.name())
+                .map_or(0, |(_, bytes)| *bytes)
+        };
         let mut taken = Vec::new();
         while cached() > spare {
             match memory.lease_essential(Component::Other, Size::Slab) {

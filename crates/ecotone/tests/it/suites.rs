@@ -51,7 +51,8 @@ fn contract(simulated: &Simulated, short: u64, wide: u64) -> (u64, Counters) {
     (short + wide, counters)
 }
 
-/// Of so many lives, in the mean, one at least has followed a hint that a range is read, and one that it is written. Replays of a seed have fewer.
+/// Of so many lives, in the mean, one at least has followed a hint that a range is read, and one that it is written.
+/// Replays of a seed have fewer.
 const LIVES_OF_HINTS: u64 = 32;
 
 #[track_caller]
@@ -201,7 +202,8 @@ fn crash_campaign_on_the_hash_engine() {
     campaign(&busy(), 96, &[SHORT, WIDE]);
 }
 
-/// What counts the space of files is in the way of all I/O of a keyspace with a budget of disk; a part of the hot log stays in segments.
+/// What counts the space of files is in the way of all I/O of a keyspace with a budget of disk; a part of the hot log
+/// stays in segments.
 #[test]
 fn crash_campaign_on_the_hash_engine_with_a_budget_of_disk() {
     campaign(&hash().set(&[("disk", "16777216"), ("hot_disk", "131072")]), 48, &[SHORT, WIDE, DEEP]);
@@ -329,13 +331,14 @@ fn interleaved_calls_are_a_function_of_the_seed() {
 /// More data than the smallest budget.
 const COLD: u32 = 12_000;
 
-/// Runs lives of threads, and more of them until each of what goes on in the background has been counted once in so many lives: the schedule is the machine's, and one
-/// that is busy otherwise lets it get on less.
+/// Runs lives of threads, and more of them until each of what goes on in the background has been counted once in so
+/// many lives: the schedule is the machine's, and one that is busy otherwise lets it get on less.
 fn lives_of_threads(simulated: &Simulated, extent: concurrent::Extent, once_in: &[(&str, u64)]) {
     let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
     let (first, mut done) = (first_seed(), concurrent::Done::default());
     let lacks = |done: &concurrent::Done| {
-        let is_rare = |(what, lives): &&(&str, u64)| done.counters.get(*what).is_none_or(|count| *count < done.crashes / lives);
+        let is_rare =
+            |(what, lives): &&(&str, u64)| done.counters.get(*what).is_none_or(|count| *count < done.crashes / lives);
         once_in.iter().find(is_rare).map(|(what, _)| *what)
     };
     for round in 0..6 {
@@ -384,7 +387,8 @@ fn threads_and_crashes_on_the_adaptive_engine() {
     lives_of_threads(&adaptive().workers(2), extent, &once_in);
 }
 
-/// Few records in a hot log of two pages, an index of one bucket, and copies of what there is no room for: what is done in the background goes on all the time.
+/// Few records in a hot log of two pages, an index of one bucket, and copies of what there is no room for: what is done
+/// in the background goes on all the time.
 #[test]
 fn threads_and_crashes_beside_compaction_and_growth() {
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: 400 };
@@ -392,7 +396,8 @@ fn threads_and_crashes_beside_compaction_and_growth() {
     lives_of_threads(&busy().workers(2), extent, &whats.map(|what| (what, 4)));
 }
 
-/// Updates of both sorts against blind writes, batches and walks, on keyspaces whose engine makes updates whole by itself.
+/// Updates of both sorts against blind writes, batches and walks, on keyspaces whose engine makes updates whole by
+/// itself.
 fn updates_without_a_log(simulated: &Simulated) {
     const CREW: Crew = Crew {
         threads: &[(Updater, 40), (Updater, 40), (Writer, 20), (Batcher, 10), (Reader, 20), (Scanner, 5), (Flusher, 4)],

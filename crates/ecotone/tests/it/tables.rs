@@ -1,5 +1,5 @@
-//! The life of tables (`docs/decisions/0004-the-house-once-more.md`): after a crash at any I/O, and after a drop, there are the tables that the structure
-//! names and no others.
+//! The life of tables (`docs/decisions/0004-the-house-once-more.md`): after a crash at any I/O, and after a drop, there
+//! are the tables that the structure names and no others.
 
 use std::sync::Arc;
 
@@ -60,7 +60,10 @@ fn check(disk: &SimStorage, acknowledged: u32) {
     let all = disk.list().unwrap().iter().filter(|file| file.keyspace().is_some()).count() as u64;
     assert_eq!(all, named, "files that no keyspace has");
     if let Ok(kept) = database.open_keyspace("kept") {
-        assert!((0..acknowledged).all(|number| kept.get(number.to_be_bytes()).unwrap().is_some()), "{acknowledged} were synced");
+        assert!(
+            (0..acknowledged).all(|number| kept.get(number.to_be_bytes()).unwrap().is_some()),
+            "{acknowledged} were synced"
+        );
     }
 }
 

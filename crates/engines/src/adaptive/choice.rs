@@ -47,7 +47,8 @@ impl Choice for PageFill {
 
 impl Choice for Insert {
     const OPTION: &'static str = "insert";
-    const VALUES: &'static [(&'static str, Insert)] = &[("auto", Insert::Auto), ("batch", Insert::Batch), ("tree", Insert::Tree)];
+    const VALUES: &'static [(&'static str, Insert)] =
+        &[("auto", Insert::Auto), ("batch", Insert::Batch), ("tree", Insert::Tree)];
 }
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ pub(super) const PAGES: u8 = 2;
 pub struct AdaptiveFamily {
     pub(super) lsm: LsmFamily,
     pub(super) tree: TreeFamily,
-    /// Whether ranges are covered by chance whenever something is flushed, and what is flushed of them goes into pages by chance.
+    /// Whether ranges are covered by chance whenever something is flushed, and what is flushed of them goes into pages
+    /// by chance.
     pub(super) is_restless: bool,
 }
 
@@ -72,7 +73,12 @@ impl Family for AdaptiveFamily {
 
 impl AdaptiveFamily {
     /// A keyspace without records, whose pages are to be in a file that was just made.
-    pub(super) fn empty(&self, context: &Context, options: AdaptiveOptions, file: &PageFile) -> Result<AdaptiveKeyspace> {
+    pub(super) fn empty(
+        &self,
+        context: &Context,
+        options: AdaptiveOptions,
+        file: &PageFile,
+    ) -> Result<AdaptiveKeyspace> {
         let tree = self.tree.empty(&part(context, PAGES), (options.tree, options.page_fill), file)?;
         Ok(self.keyspace(context, options, None, tree))
     }

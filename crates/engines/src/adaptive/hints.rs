@@ -17,8 +17,8 @@ const MOST: usize = 64;
 pub(super) struct Hints(Vec<(Vec<u8>, Option<Vec<u8>>, Hint)>);
 
 impl Hints {
-    /// Says what a range is from now on; it has no end or this one. What was said of parts of it is forgotten, and `Auto` is kept only where it stands before
-    /// something else.
+    /// Says what a range is from now on; it has no end or this one. What was said of parts of it is forgotten, and
+    /// `Auto` is kept only where it stands before something else.
     ///
     /// # Errors
     /// If there are too many ranges.
@@ -27,7 +27,9 @@ impl Hints {
             *from >= *lower && upper.as_ref().is_none_or(|upper| to.is_some_and(|to| to <= upper.as_slice()))
         };
         self.0.retain(|(from, to, _)| !is_within((from, to.as_deref())));
-        if hint == Hint::Auto && !self.0.iter().any(|(from, to, _)| has_some((from, to.as_deref()), (&lower, upper.as_deref()))) {
+        if hint == Hint::Auto
+            && !self.0.iter().any(|(from, to, _)| has_some((from, to.as_deref()), (&lower, upper.as_deref())))
+        {
             return Ok(());
         }
         if self.0.len() == MOST {

@@ -1,4 +1,5 @@
-//! How what is flushed of a range that is pages alone gets into these: at once, or by a run above them that is absorbed later (A10; decision 14, "Writing").
+//! How what is flushed of a range that is pages alone gets into these: at once, or by a run above them that is absorbed
+//! later (A10; decision 14, "Writing").
 
 use super::price;
 use crate::engine::Hint;
@@ -15,8 +16,8 @@ pub enum Insert {
     Tree,
 }
 
-/// Whether a range gets what a flush has of it at once, which costs so many nanoseconds: as many scans as began there since the last flush would lose more than that to
-/// a run above its pages, should it go on like this.
+/// Whether a range gets what a flush has of it at once, which costs so many nanoseconds: as many scans as began there
+/// since the last flush would lose more than that to a run above its pages, should it go on like this.
 pub(super) fn pays(hint: Hint, scans: f64, cost: f64) -> bool {
     match hint {
         Hint::ReadMostly => true,

@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{
     engine::{
-        Admission, Check, Cursor, Engine, Hint, Operation, Ordered, Progress, Range, RangeShape, Record, Root, Stats, VisitValue,
+        Admission, Check, Cursor, Engine, Hint, Operation, Ordered, Progress, Range, RangeShape, Record, Root, Stats,
+        VisitValue,
     },
     lsm::{self, keyspace::LsmKeyspace},
     tree::Tree,
@@ -182,7 +183,9 @@ impl Engine for AdaptiveKeyspace {
         for cover in version.covers().iter() {
             let (lower, upper) = cover.bounds();
             if ![lower, upper].into_iter().all(|bound| self.tree.has_fence(bound)) {
-                check.problems.push(format!("a range of keyspace {} that pages cover ends within a segment", self.lsm.number()));
+                check
+                    .problems
+                    .push(format!("a range of keyspace {} that pages cover ends within a segment", self.lsm.number()));
             }
         }
         Ok(check)

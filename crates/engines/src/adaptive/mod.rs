@@ -1,5 +1,5 @@
-//! The adaptive engine: an lsm, and pages of a tree below its tables where that pays (decisions 14 and 15, `docs/format/adaptive.md`). The one place where siblings
-//! are imported.
+//! The adaptive engine: an lsm, and pages of a tree below its tables where that pays (decisions 14 and 15,
+//! `docs/format/adaptive.md`). The one place where siblings are imported.
 
 pub mod blob;
 mod choice;

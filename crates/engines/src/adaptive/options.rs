@@ -16,7 +16,8 @@ const OF_PAGES: [&str; 6] = ["fill", "neighbours", "segment_pages", "model", "fo
 /// What can be chosen when an adaptive keyspace is made; kept in its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdaptiveOptions {
-    /// Percent of the time in which ranges are adapted at most, without what that waits for a processor; 0 for never by itself.
+    /// Percent of the time in which ranges are adapted at most, without what that waits for a processor; 0 for never by
+    /// itself.
     pub adapt: u8,
     /// How what is written in a range that is pages gets into these.
     pub insert: Insert,
@@ -53,9 +54,11 @@ impl AdaptiveOptions {
     /// # Errors
     /// If there is no such option, or it cannot have that value.
     pub fn parse(settings: &[(String, String)]) -> Result<Self> {
-        let (own, others): (Vec<_>, Vec<_>) = settings.iter().cloned().partition(|(name, _)| OWN.contains(&name.as_str()));
+        let (own, others): (Vec<_>, Vec<_>) =
+            settings.iter().cloned().partition(|(name, _)| OWN.contains(&name.as_str()));
         let (tree, lsm): (Vec<_>, Vec<_>) = others.into_iter().partition(|(name, _)| OF_PAGES.contains(&name.as_str()));
-        let parts = AdaptiveOptions { lsm: LsmOptions::parse(&lsm)?, tree: TreeOptions::parse(&tree)?, ..Self::default() };
+        let parts =
+            AdaptiveOptions { lsm: LsmOptions::parse(&lsm)?, tree: TreeOptions::parse(&tree)?, ..Self::default() };
         own.iter().try_fold(parts, |options, (name, value)| match name.as_str() {
             "adapt" => Ok(AdaptiveOptions { adapt: percent(value)?, ..options }),
             "page_fill" => Ok(AdaptiveOptions { page_fill: PageFill::parse(value)?, ..options }),
@@ -67,7 +70,9 @@ impl AdaptiveOptions {
 
 fn percent(value: &str) -> Result<u8> {
     let percent = value.parse().ok().filter(|percent| *percent <= MOST_ADAPT);
-    percent.ok_or_else(|| Error::Invalid(format!("the option adapt is a percentage from 0 to {MOST_ADAPT}, not {value:?}")))
+    percent.ok_or_else(|| {
+        Error::Invalid(format!("the option adapt is a percentage from 0 to {MOST_ADAPT}, not {value:?}"))
+    })
 }
 
 #[cfg(test)]

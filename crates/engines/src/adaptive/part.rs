@@ -14,10 +14,16 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Parts of a range of which something counts in tables. Where what scans read most `fits` into memory as one run, what is covered and all that is not are parts of their
-    /// own: a few pages would else have all that lies beside them become pages. What is covered comes first, since a merge passes what pages have got already. Where it does
+    /// Parts of a range of which something counts in tables. Where what scans read most `fits` into memory as one run,
+    /// what is covered and all that is not are parts of their own: a few pages would else have all that lies beside
+    /// them become pages. What is covered comes first, since a merge passes what pages have got already. Where it does
     /// not fit the range is one part.
-    pub(super) fn of(lsm: &Lsm, split: Split, fits: &impl Fn() -> bool, (lower, upper): (Vec<u8>, Vec<u8>)) -> Vec<Part> {
+    pub(super) fn of(
+        lsm: &Lsm,
+        split: Split,
+        fits: &impl Fn() -> bool,
+        (lower, upper): (Vec<u8>, Vec<u8>),
+    ) -> Vec<Part> {
         let bounds = lsm.by_covers(&lower, &upper);
         let mut uncovered = bounds.iter().filter(|(.., is_covered)| !is_covered);
         let first = uncovered.next().filter(|_| fits());

@@ -1,4 +1,5 @@
-//! What is worth adapting: which range becomes pages or one run, and which tables again (decision 14, "Price", "Caution", "Hints", "Idle", "Going back").
+//! What is worth adapting: which range becomes pages or one run, and which tables again (decision 14, "Price",
+//! "Caution", "Hints", "Idle", "Going back").
 
 use std::cell::OnceCell;
 
@@ -54,8 +55,9 @@ impl Policy {
             return lsm.is_idle().then(|| self.staged(lsm, split)).flatten();
         }
         let version = lsm.version();
-        let is_covered =
-            |lower: &[u8], upper: &[u8]| version.covers().iter().map(Cover::bounds).any(|(from, to)| from < upper && lower < to);
+        let is_covered = |lower: &[u8], upper: &[u8]| {
+            version.covers().iter().map(Cover::bounds).any(|(from, to)| from < upper && lower < to)
+        };
         let uncovered = |(lower, upper): Stretch| {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
             let mut parts = self.hints.parts(&lower, &upper).into_iter().filter(|(.., hint)| *hint != Hint::ReadMostly);
@@ -91,7 +93,8 @@ impl Policy {
         self.hints.parts(lower, upper).iter().all(|(.., hint)| *hint != Hint::WriteMostly)
     }
 
-    /// While nobody uses the keyspace: the range that would be pages alone with the least work, of those that are in part and that scans came to.
+    /// While nobody uses the keyspace: the range that would be pages alone with the least work, of those that are in
+    /// part and that scans came to.
     fn staged(&self, lsm: &Lsm, split: Split) -> Option<Task> {
         let version = lsm.version();
         let is_wanted =
@@ -103,7 +106,8 @@ impl Policy {
         Some(Task::absorb(lsm, split, Reason::Idle, (lower.to_vec(), upper.to_vec()), bytes))
     }
 
-    /// How a part of a range comes to be in one place: as one run of tables where it may be that and was not written too soon the last time; else as pages.
+    /// How a part of a range comes to be in one place: as one run of tables where it may be that and was not written
+    /// too soon the last time; else as pages.
     fn kind_for(&self, part: &Part) -> Kind {
         if part.may_be_run && !self.heat.has_failed(&part.lower, &part.upper) { Kind::Merge } else { Kind::Absorb }
     }
@@ -113,8 +117,9 @@ impl Policy {
         self.prices.of(self.kind_for(part)).of(price::touched(&part.counted))
     }
 
-    /// Has a part of a range in one place for scans, if they have paid for its pages, or for about what it is as one run if it is to be that. Then it is merged if they have paid
-    /// for all that is read for that, too. What is one run but for a little stays that.
+    /// Has a part of a range in one place for scans, if they have paid for its pages, or for about what it is as one
+    /// run if it is to be that. Then it is merged if they have paid for all that is read for that, too. What is one run
+    /// but for a little stays that.
     fn gather(&self, lsm: &Lsm, split: Split, part: Part) -> Option<Task> {
         let (kind, price) = (self.kind_for(&part), self.price(&part));
         let Part { lower, upper, counted, may_be_run } = part;
@@ -136,13 +141,21 @@ impl Policy {
         self.heat.pays(&lower, &upper, (price, PIECE)).then(|| Task::merge((lower, upper), plan))
     }
 
-    /// A range that becomes pages, of which so much counts, and what lies between it and those beside it if that is cheap: a scan that passes over it would begin anew
-    /// behind it.
-    fn joined(&self, lsm: &Lsm, split: Split, (lower, upper): (Vec<u8>, Vec<u8>), counted: &Counted) -> (Vec<u8>, Vec<u8>) {
-        let (version, price) = (lsm.version(), |counted: &Counted| self.prices.of(Kind::Absorb).of(price::touched(counted)));
+    /// A range that becomes pages, of which so much counts, and what lies between it and those beside it if that is
+    /// cheap: a scan that passes over it would begin anew behind it.
+    fn joined(
+        &self,
+        lsm: &Lsm,
+        split: Split,
+        (lower, upper): (Vec<u8>, Vec<u8>),
+        counted: &Counted,
+    ) -> (Vec<u8>, Vec<u8>) {
+        let (version, price) =
+            (lsm.version(), |counted: &Counted| self.prices.of(Kind::Absorb).of(price::touched(counted)));
         let most = GAP * (price(counted) + PIECE);
-        let is_cheap =
-            |from: &[u8], to: &[u8]| from < to && self.may_be_pages(from, to) && price(&lsm.counted_by(split, from, to)) <= most;
+        let is_cheap = |from: &[u8], to: &[u8]| {
+            from < to && self.may_be_pages(from, to) && price(&lsm.counted_by(split, from, to)) <= most
+        };
         let bounds = || version.covers().iter().map(Cover::bounds);
         let before = bounds().filter(|(begin, _)| *begin < &lower[..]).last();
         let behind = bounds().find(|(_, end)| *end > &upper[..]);
@@ -151,19 +164,27 @@ impl Policy {
         (from.unwrap_or(lower), to.unwrap_or(upper))
     }
 
-    /// Bytes that would be left of what nearly all scans read if of each part there were what the place has that has most of it. More than the budget is more than fits.
+    /// Bytes that would be left of what nearly all scans read if of each part there were what the place has that has
+    /// most of it. More than the budget is more than fits.
     fn hot_bytes(&self, lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>), budget: u64) -> u64 {
         self.heat.hot_bytes(bytes_of(lsm, ends, budget))
     }
 }
 
-/// Tells bytes of what there is of a range if of each part there were what the place has that has most of it; of pages no more than a budget fits twice.
+/// Tells bytes of what there is of a range if of each part there were what the place has that has most of it; of pages
+/// no more than a budget fits twice.
 fn bytes_of(lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>), budget: u64) -> impl Fn(Stretch) -> u64 {
-    move |(lower, upper)| clip(ends, &lower, upper.as_deref()).map_or(0, |(lower, upper)| lsm.largest(&lower, &upper, 2 * budget))
+    move |(lower, upper)| {
+        clip(ends, &lower, upper.as_deref()).map_or(0, |(lower, upper)| lsm.largest(&lower, &upper, 2 * budget))
+    }
 }
 
 /// What there is of a range between the ends of all keys, if anything.
-pub(super) fn clip((first, end): &(Vec<u8>, Vec<u8>), lower: &[u8], upper: Option<&[u8]>) -> Option<(Vec<u8>, Vec<u8>)> {
+pub(super) fn clip(
+    (first, end): &(Vec<u8>, Vec<u8>),
+    lower: &[u8],
+    upper: Option<&[u8]>,
+) -> Option<(Vec<u8>, Vec<u8>)> {
     let (lower, upper) = (lower.max(first), upper.map_or(&**end, |upper| upper.min(end)));
     (lower < upper).then(|| (lower.to_vec(), upper.to_vec()))
 }

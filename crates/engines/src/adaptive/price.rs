@@ -5,28 +5,32 @@ use std::ops::Range;
 use super::task::Kind;
 use crate::lsm::base::{Counted, Passage};
 
-/// Nanoseconds of processor that it takes to begin a source of a scan, to read from the disk for it (one request of one thread), to have a record go through a
-/// merge of several, and to come by an older one of its key.
+/// Nanoseconds of processor that it takes to begin a source of a scan, to read from the disk for it (one request of one
+/// thread), to have a record go through a merge of several, and to come by an older one of its key.
 const SEEK: f64 = 1_200.0;
 const READ: f64 = 20_000.0;
 const MERGED: f64 = 60.0;
 const HIDDEN: f64 = 130.0;
-/// Nanoseconds that a request of a scan costs more for pages than for one run: these are not full, end with each segment, and take more to be looked at (`docs/performance.md`, "Pages
-/// that do not pay"). What is in memory costs as much either way.
+/// Nanoseconds that a request of a scan costs more for pages than for one run: these are not full, end with each
+/// segment, and take more to be looked at (`docs/performance.md`, "Pages that do not pay"). What is in memory costs as
+/// much either way.
 const AIR: f64 = 12_000.0;
 /// Nanoseconds that a scan loses to one more run.
 pub(super) const RUN: f64 = SEEK + READ;
-/// Nanoseconds of processor that an absorption, and a merge, cost for each byte that they read and write again, before one was timed. (By the clock, which goes on while
-/// others have the processors, they take up to five times as long beside eight threads that scan.)
+/// Nanoseconds of processor that an absorption, and a merge, cost for each byte that they read and write again, before
+/// one was timed. (By the clock, which goes on while others have the processors, they take up to five times as long
+/// beside eight threads that scan.)
 const PAGES_BYTE: f64 = 10.0;
 const RUN_BYTE: f64 = 3.0;
 /// Nanoseconds for which the disk is busy with a byte besides.
 pub(super) const DISK: f64 = 1.0;
 /// Nanoseconds of a byte at most.
 const MOST: f64 = 22.0;
-/// Parts of the budget between which a range, as one run, is better left that: pages of it are a quarter larger, and memtables and indexes need some too.
+/// Parts of the budget between which a range, as one run, is better left that: pages of it are a quarter larger, and
+/// memtables and indexes need some too.
 const AS_RUN: Range<f64> = 0.6..1.2;
-/// What a range has to have beside its largest place, as a part of that, to be merged again: a merge writes nearly all of it anew, however little has come.
+/// What a range has to have beside its largest place, as a part of that, to be merged again: a merge writes nearly all
+/// of it anew, however little has come.
 const NEWS: f64 = 1.0 / 8.0;
 /// Nanoseconds of a piece, however small.
 pub(super) const PIECE: f64 = 5e6;
@@ -117,7 +121,8 @@ mod tests {
 
     #[test]
     fn the_price_is_of_what_counts_and_of_pages_that_get_some_of_it() {
-        let counted = |bytes, records, pages| Counted { bytes, largest: bytes, records, pages, page_bytes: pages * 4096 };
+        let counted =
+            |bytes, records, pages| Counted { bytes, largest: bytes, records, pages, page_bytes: pages * 4096 };
         let price = Price(PAGES_BYTE);
         assert_eq!((touched(&counted(0, 0, 9)), price.of(touched(&counted(1000, 10, 0)))), (0.0, 10_000.0));
         let few = touched(&counted(1000, 10, 1000));

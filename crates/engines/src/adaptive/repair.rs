@@ -76,7 +76,8 @@ impl Layout {
         }
     }
 
-    /// Where the records are. `is_whole` says that no record of the log is missing. What is wrong with the index of pages goes into `problems`.
+    /// Where the records are. `is_whole` says that no record of the log is missing. What is wrong with the index of
+    /// pages goes into `problems`.
     ///
     /// # Errors
     /// `Memory`.
@@ -95,8 +96,8 @@ pub struct Salvage {
 }
 
 impl Salvage {
-    /// Reads all pages once, and the headers of all tables. `database` is the identity that tables must have, if it is known; `progress` is called with numbers
-    /// of pages.
+    /// Reads all pages once, and the headers of all tables. `database` is the identity that tables must have, if it is
+    /// known; `progress` is called with numbers of pages.
     ///
     /// # Errors
     /// `NewerFormat`, `Memory`; what writing a scratch file gives. Not for damage.

@@ -92,7 +92,13 @@ impl Task {
     }
 
     /// To have a range in pages, for which so many bytes are read and written again, if anybody asked.
-    pub(super) fn absorb(lsm: &Lsm, split: Split, reason: Reason, (lower, upper): (Vec<u8>, Vec<u8>), bytes: f64) -> Task {
+    pub(super) fn absorb(
+        lsm: &Lsm,
+        split: Split,
+        reason: Reason,
+        (lower, upper): (Vec<u8>, Vec<u8>),
+        bytes: f64,
+    ) -> Task {
         let above = lsm.absorptions(split, &lower, &upper) - 1;
         Task { bytes, above, ..Task::new(Kind::Absorb, reason, lower, upper) }
     }
@@ -103,8 +109,8 @@ impl Task {
         Task { bytes: plan.bytes as f64, most, ..Task::new(Kind::Merge, Reason::Scans, lower, upper) }
     }
 
-    /// Does the next piece. The nanoseconds that it was at work, without the wait for the turn: those that its threads had a processor and it kept the disk busy, and not more
-    /// than went by.
+    /// Does the next piece. The nanoseconds that it was at work, without the wait for the turn: those that its threads
+    /// had a processor and it kept the disk busy, and not more than went by.
     pub(super) fn step(&mut self, lsm: &Arc<Lsm>, split: Split, now: impl Fn() -> u64) -> (Result<()>, u64) {
         self.is_new = false;
         let look = || (now(), lsm.worked(), lsm.adapted_bytes());
@@ -112,7 +118,9 @@ impl Task {
         let has_turn = || before = look();
         let ended = match self.kind {
             Kind::Absorb => lsm.absorb_next(split, (&self.from, &self.upper), has_turn),
-            Kind::Merge => lsm.merge_next((&self.from, &self.upper), self.most, has_turn).map(|merged| self.merged(merged)),
+            Kind::Merge => {
+                lsm.merge_next((&self.from, &self.upper), self.most, has_turn).map(|merged| self.merged(merged))
+            }
             Kind::Uncover => lsm.uncover_next(&self.from, &self.upper, has_turn),
         };
         let ended = ended.map(|end| {
@@ -142,7 +150,8 @@ impl Task {
         if self.kind == Kind::Merge { self.read as f64 } else { self.bytes }
     }
 
-    /// Begins with the next place when one is done, if somebody asked for the range. What comes meanwhile makes it no longer.
+    /// Begins with the next place when one is done, if somebody asked for the range. What comes meanwhile makes it no
+    /// longer.
     fn rise(&mut self, lsm: &Lsm) {
         if self.is_done() && self.reason == Reason::Hint && self.above > 0 {
             let is_free = lsm.counted(&self.lower, &self.upper).bytes == 0;

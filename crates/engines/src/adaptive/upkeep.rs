@@ -1,4 +1,5 @@
-//! Adapting by itself: what comes next of what is asked for or worth it, and at what rate (decision 14, "Rate", "Looks", "Idle"). One job, a piece at a time.
+//! Adapting by itself: what comes next of what is asked for or worth it, and at what rate (decision 14, "Rate",
+//! "Looks", "Idle"). One job, a piece at a time.
 
 use std::{
     sync::{Arc, OnceLock, Weak},
@@ -30,9 +31,11 @@ use crate::{
 
 /// Nanoseconds of use after which it is looked what is to be done: not many of a phase of seconds.
 const TICK: u64 = 100_000_000;
-/// How many times as long as it took of a processor to choose what is worth adapting it is not chosen again: that walks over all that scans come to, which may be much.
+/// How many times as long as it took of a processor to choose what is worth adapting it is not chosen again: that walks
+/// over all that scans come to, which may be much.
 const SELDOM: u64 = 32;
-/// Nanoseconds without a write after which a memtable rests: for good, as it seems, or for long enough where a range is to be absorbed, which is not to get more soon.
+/// Nanoseconds without a write after which a memtable rests: for good, as it seems, or for long enough where a range is
+/// to be absorbed, which is not to get more soon.
 const RESTS: u64 = 1_000_000_000;
 const RESTS_TO_ABSORB: u64 = TICK;
 /// Nanoseconds for which one who rests keeps a worker that others may want.
@@ -79,7 +82,8 @@ struct State {
     owed: u64,
     /// What was done, the last few.
     done: Vec<Task>,
-    /// Records that were written to the active memtable when it was looked last, and since when there were no more of them, as far as was looked.
+    /// Records that were written to the active memtable when it was looked last, and since when there were no more of
+    /// them, as far as was looked.
     written: u64,
     rests_since: u64,
 }
@@ -93,7 +97,19 @@ impl Upkeep {
         let (shared, ticked_at) = (shared.clone(), AtomicU64::new(shared.clock.now()));
         let (keyspace, state, job) = (OnceLock::new(), Mutex::new(State::default()), Single::default());
         let [absorbed, merged, uncovered, given_up] = [(); 4].map(|()| Counter::default());
-        Arc::new(Upkeep { shared, share, split, keyspace, ticked_at, state, job, absorbed, merged, uncovered, given_up })
+        Arc::new(Upkeep {
+            shared,
+            share,
+            split,
+            keyspace,
+            ticked_at,
+            state,
+            job,
+            absorbed,
+            merged,
+            uncovered,
+            given_up,
+        })
     }
 
     /// Says what is adapted.
@@ -118,7 +134,8 @@ impl Upkeep {
         }
     }
 
-    /// About a second has passed. If nobody uses the keyspace, what was worth absorbing while somebody did still is, and what is pages in part may be so wholly.
+    /// About a second has passed. If nobody uses the keyspace, what was worth absorbing while somebody did still is,
+    /// and what is pages in part may be so wholly.
     pub(super) fn look(self: &Arc<Self>, is_idle: bool) {
         let (mut state, is_idle) = (self.state.lock(), is_idle && self.share > 0);
         state.policy.is_idle |= is_idle;
@@ -263,8 +280,8 @@ impl Upkeep {
         }
     }
 
-    /// Has a memtable flushed that nobody has written to for so long, so that scans need not merge it and it can be absorbed. Where there are no scans it stays. Whether
-    /// there was one.
+    /// Has a memtable flushed that nobody has written to for so long, so that scans need not merge it and it can be
+    /// absorbed. Where there are no scans it stays. Whether there was one.
     fn flush_what_rests(&self, lsm: &Arc<Lsm>, rests: u64) -> Result<bool> {
         let (written, now, mut state) = (lsm.written(), self.shared.clock.now(), self.state.lock());
         if written != state.written {
@@ -302,7 +319,8 @@ impl Upkeep {
         self.choose(&policy, lsm)
     }
 
-    /// What scans pay for, if anything, unless somebody says meanwhile what some of it is to be. It is not chosen again too soon.
+    /// What scans pay for, if anything, unless somebody says meanwhile what some of it is to be. It is not chosen again
+    /// too soon.
     fn choose(&self, policy: &Policy, lsm: &Lsm) -> Option<Task> {
         let begun = self.shared.clock.processor();
         let task = policy.choose(lsm, self.split, self.shared.memory.budget() as u64);
@@ -328,7 +346,8 @@ impl Upkeep {
         }
     }
 
-    /// It was at work for so long, and is to rest as long as its part of the time wants. Where nothing is adapted but what somebody asks for, that has all of it.
+    /// It was at work for so long, and is to rest as long as its part of the time wants. Where nothing is adapted but
+    /// what somebody asks for, that has all of it.
     fn owe(&self, worked: u64) {
         let share = if self.share == 0 { 100 } else { u64::from(self.share.min(100)) };
         let mut state = self.state.lock();
@@ -376,7 +395,10 @@ impl Upkeep {
                 Kind::Merge => "to be one run",
                 Kind::Uncover => "to be tables",
             };
-            RangeShape { reason: task.reason.name(), ..state.shape(shape, (&task.from, &task.upper), counted, task.kind) }
+            RangeShape {
+                reason: task.reason.name(),
+                ..state.shape(shape, (&task.from, &task.upper), counted, task.kind)
+            }
         });
         covered.chain(queued).collect()
     }
@@ -393,7 +415,8 @@ impl Upkeep {
 }
 
 impl State {
-    /// The first that somebody asked for and that may be tried now, if what was asked for before it of the same keys is done.
+    /// The first that somebody asked for and that may be tried now, if what was asked for before it of the same keys is
+    /// done.
     fn due(&self, now: u64) -> Option<usize> {
         (0..self.asked.len()).find(|&number| {
             let (task, before) = (&self.asked[number], &self.asked[..number]);
@@ -401,7 +424,8 @@ impl State {
         })
     }
 
-    /// Somebody says what a range is to be, which has no end or this one: what was asked for within it counts no more, nor what chose some of it by itself.
+    /// Somebody says what a range is to be, which has no end or this one: what was asked for within it counts no more,
+    /// nor what chose some of it by itself.
     fn forget_tasks(&mut self, lower: &[u8], upper: Option<&[u8]>) {
         let is_over = |task: &Task| match task.reason {
             Reason::Hint => task.is_within(lower, upper),

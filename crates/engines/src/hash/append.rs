@@ -1,4 +1,5 @@
-//! Appending to a chain: a record becomes the newest of its entry, and addresses fall along the chain (decision 10, invariants 17 and 18).
+//! Appending to a chain: a record becomes the newest of its entry, and addresses fall along the chain (decision 10,
+//! invariants 17 and 18).
 
 use ecotone_sys::epoch::Pin;
 
@@ -23,8 +24,8 @@ pub(super) enum Appended<'p> {
 }
 
 impl Hash {
-    /// Appends a record as the newest of a key. Before each attempt `settled` gets the newest that there is within reach, and may say that none is
-    /// needed any more. Where it was appended.
+    /// Appends a record as the newest of a key. Before each attempt `settled` gets the newest that there is within
+    /// reach, and may say that none is needed any more. Where it was appended.
     pub(super) fn append_unless(
         &self,
         key: &Key<'_>,
@@ -53,8 +54,8 @@ impl Hash {
     }
 }
 
-/// Links `raw` as the newest record of the chain that was found, whose hot records begin by `hot`: its copies are out of reach then. All was taken under the pin
-/// that still holds.
+/// Links `raw` as the newest record of the chain that was found, whose hot records begin by `hot`: its copies are out
+/// of reach then. All was taken under the pin that still holds.
 pub(super) fn append<'p>(log: &HotLog, found: Found<'_>, hot: Link, raw: Raw<'p>) -> Appended<'p> {
     let before = hot.head(log.bounds().begin());
     if before.is_some_and(|before| before > raw.address()) {
@@ -163,15 +164,17 @@ mod tests {
         let old = world.table.find_or_insert(HASH, &pin).unwrap();
         world.append(&[1]);
         let raw = world.log.allocate(&[2], Some(&[2]), &pin).unwrap();
-        let Appended::Changed(raw) = append(&world.log, old, old.entry.link(), raw) else { panic!("the head is another") };
+        let Appended::Changed(raw) = append(&world.log, old, old.entry.link(), raw) else {
+            panic!("the head is another")
+        };
         let address = raw.address();
         let now = world.table.find(HASH, &pin).unwrap();
         assert!(matches!(append(&world.log, now, now.entry.link(), raw), Appended::Done(done) if done == address));
         assert_eq!(world.chain(), [[2], [1]]);
     }
 
-    /// Two append to one entry, and their allocations may cross: both records are in the chain, none twice (M3). It fails where a record
-    /// may be linked above one with a higher address.
+    /// Two append to one entry, and their allocations may cross: both records are in the chain, none twice (M3). It
+    /// fails where a record may be linked above one with a higher address.
     #[test]
     #[cfg(feature = "loom")]
     fn in_all_orders_two_appends_make_one_falling_chain() {

@@ -7,9 +7,10 @@ use super::{Hash, room::LOOK_AGAIN};
 use crate::engine::Operation;
 
 impl Hash {
-    /// Does an operation whose place in the log of the database is `seq`. It finds the room that it needs, as long as it meets no more of others than its
-    /// admission has counted on; else it waits for more. If writing has stopped it gives up, since nobody will be told that it is done, and if the keyspace was
-    /// dropped or the database closed, since nobody will read it.
+    /// Does an operation whose place in the log of the database is `seq`. It finds the room that it needs, as long as
+    /// it meets no more of others than its admission has counted on; else it waits for more. If writing has stopped it
+    /// gives up, since nobody will be told that it is done, and if the keyspace was dropped or the database closed,
+    /// since nobody will read it.
     pub(super) fn apply(&self, seq: Seq, operation: Operation<'_>, health: &Health) {
         let key = self.key(operation.key);
         loop {

@@ -1,5 +1,6 @@
-//! The space that a keyspace has of the disk, where it has a budget of it (H12; decision 9, "Compaction, budgets, back-pressure"): its files reserve of the budget
-//! before they reserve of the disk, so that it is never passed, whoever writes.
+//! The space that a keyspace has of the disk, where it has a budget of it (H12; decision 9, "Compaction, budgets,
+//! back-pressure"): its files reserve of the budget before they reserve of the disk, so that it is never passed,
+//! whoever writes.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -1,4 +1,5 @@
-//! A full check of a hash keyspace: what it consists of, every page of its log on disk, every block of its runs, and every record once.
+//! A full check of a hash keyspace: what it consists of, every page of its log on disk, every block of its runs, and
+//! every record once.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Conditional insert (H7): what a search found is written, or kept as a copy, if nothing was written meanwhile (decision 10, invariants 23 to 25).
+//! Conditional insert (H7): what a search found is written, or kept as a copy, if nothing was written meanwhile
+//! (decision 10, invariants 23 to 25).
 
 use ecotone_substrate::bug;
 use ecotone_sys::{epoch::Pin, words::WORD};
@@ -12,7 +13,8 @@ use super::{
 };
 
 impl Start {
-    /// The first hot record of the chain when the search began, if the log still has it. `None` if records that were linked since may have left the log.
+    /// The first hot record of the chain when the search began, if the log still has it. `None` if records that were
+    /// linked since may have left the log.
     fn known(&self, begin: Address) -> Option<Option<Address>> {
         // What was linked since is not below SAFE of then.
         (self.safe >= begin).then(|| self.hot.head(self.begin).filter(|address| *address >= begin))
@@ -46,7 +48,8 @@ impl Hash {
         }
     }
 
-    /// Puts a copy on top of the key's chain, if no hot record has been linked there since the search, and no copy of this key.
+    /// Puts a copy on top of the key's chain, if no hot record has been linked there since the search, and no copy of
+    /// this key.
     fn copy_if(&self, key: &Key<'_>, start: &Start, value: &[u8], pin: &Pin<'_>) -> Attempt<()> {
         let begin = self.log.bounds().begin();
         let Some(known) = start.known(begin) else { return Ok(()) };

@@ -14,7 +14,8 @@ use crate::engine::{Context, Family, Made, Root};
 const INDEX_PART: usize = 4096;
 /// Bits of the index with one block of memory.
 const LEAST_INDEX_BITS: u32 = 10;
-/// For tests, whatever the budget: an index of one bucket, which has to grow, few frames for copies, and as many for the hot log as the batches of the crews need.
+/// For tests, whatever the budget: an index of one bucket, which has to grow, few frames for copies, and as many for
+/// the hot log as the batches of the crews need.
 const SMALLEST: Sizes = Sizes { bucket_bits: 0, frames: 40, copies: 4 };
 
 /// The hash engine.
@@ -65,7 +66,8 @@ impl Family for HashFamily {
     fn files(&self, context: &Context, root: &Root) -> Result<Option<Vec<FileId>>> {
         let (_, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place_of_root(context), 0))?;
         let keyspace = context.keyspace;
-        let segments = structure.segments.iter().map(|segment| FileId::Segment { keyspace, number: segment.file.number });
+        let segments =
+            structure.segments.iter().map(|segment| FileId::Segment { keyspace, number: segment.file.number });
         let tables = structure.tables().map(|file| FileId::Table { keyspace, number: file.number });
         Ok(Some(segments.chain(tables).collect()))
     }
@@ -81,7 +83,8 @@ impl Family for HashFamily {
     }
 
     fn open(&self, context: Context, root: &Root) -> Result<Made> {
-        let (options, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place_of_root(&context), 0))?;
+        let (options, structure) =
+            blob::decode(&root.blob).map_err(|malformed| malformed.at(place_of_root(&context), 0))?;
         let goals = self.goals(&context, options);
         let files = Arc::new(Files::new(context, options, structure));
         Ok(Made::Hashed(Arc::new(HashKeyspace::open(files, self.sizes, goals))))

@@ -9,7 +9,8 @@ use super::{
 };
 
 impl Hash {
-    /// Has everything on disk, synced, that was applied before and has a sequence below `below`; what has none is below all.
+    /// Has everything on disk, synced, that was applied before and has a sequence below `below`; what has none is below
+    /// all.
     pub(super) fn flush(&self, files: &Files, below: Seq) -> Result<()> {
         let until = if files.context().logged { self.end_of(below) } else { Some(self.promise(files)) };
         let durable = self.log.bounds().durable();
@@ -33,7 +34,8 @@ impl Hash {
         Some(if until < self.log.tail() { until } else { self.log.close_page() })
     }
 
-    /// Where the log ends. A compaction that has begun may leave something behind for what will not be durable soon, so it comes to its end before.
+    /// Where the log ends. A compaction that has begun may leave something behind for what will not be durable soon, so
+    /// it comes to its end before.
     fn promise(&self, files: &Files) -> Address {
         let _turn = self.cold.compaction_turn();
         let end = self.log.close_page();

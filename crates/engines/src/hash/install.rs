@@ -1,5 +1,6 @@
-//! What a keyspace has on disk, and how that changes: files are synced, with their names, then one log record says so, then everybody sees it, and what goes
-//! is removed when that record is synced (decision 4, "The life of a table"; decision 9, "Recovery and the order of deletion").
+//! What a keyspace has on disk, and how that changes: files are synced, with their names, then one log record says so,
+//! then everybody sees it, and what goes is removed when that record is synced (decision 4, "The life of a table";
+//! decision 9, "Recovery and the order of deletion").
 
 use std::{ops::Deref, sync::Arc};
 
@@ -82,7 +83,8 @@ impl Files {
         self.state().structure.clone()
     }
 
-    /// Says that chains of the hot log go by other bits of a hash than before. Nothing of it is on disk, or they are more.
+    /// Says that chains of the hot log go by other bits of a hash than before. Nothing of it is on disk, or they are
+    /// more.
     pub(super) fn set_index_bits(&self, bits: u8) {
         self.state().structure.index_bits = bits;
     }
@@ -95,8 +97,7 @@ impl Files {
         self.context().begin_session()?;
         let mut state = self.state();
         let State { structure, dead, numbers, .. } = &mut *state;
-        let is_of =
-            |file: &FileId, of| matches!(file, FileId::Segment { number, .. } | FileId::Table { number, .. } if *number == of);
+        let is_of = |file: &FileId, of| matches!(file, FileId::Segment { number, .. } | FileId::Table { number, .. } if *number == of);
         let is_dying = |number| dead.iter().any(|(_, file)| is_of(file, number));
         Ok(numbers.next(self.context(), |number| structure.numbers().any(|named| named == number) || is_dying(number)))
     }
@@ -109,7 +110,8 @@ impl Files {
     /// Changes the structure in the log and in memory, and calls `publish` meanwhile.
     ///
     /// # Errors
-    /// If the log has no room, writing has stopped, or the keyspace was dropped. Then nothing has changed, and nothing was called.
+    /// If the log has no room, writing has stopped, or the keyspace was dropped. Then nothing has changed, and nothing
+    /// was called.
     ///
     /// # Panics
     /// If the change does not fit.
@@ -136,7 +138,8 @@ impl Files {
         Ok(Arc::new(segment))
     }
 
-    /// Bytes of log in a segment that is made now: as many as all others have, so that a keyspace of few records takes little space.
+    /// Bytes of log in a segment that is made now: as many as all others have, so that a keyspace of few records takes
+    /// little space.
     fn next_bytes(&self) -> u64 {
         let present: u64 = self.state().structure.segments.iter().map(|segment| segment.bytes).sum();
         present.next_power_of_two().clamp(*SEGMENT_BYTES.start(), self.segment_bytes())
@@ -185,7 +188,8 @@ impl Files {
         Ok(())
     }
 
-    /// Removes the files of the keyspace that nothing names: of an interrupted change, or dropped by one that was replayed. Numbers go on behind those named.
+    /// Removes the files of the keyspace that nothing names: of an interrupted change, or dropped by one that was
+    /// replayed. Numbers go on behind those named.
     pub(super) fn remove_strays(&self) -> Result<()> {
         let named: Vec<FileId> = {
             let mut state = self.state();

@@ -26,8 +26,8 @@ mod tests {
 
     #[test]
     fn a_hash_is_the_same_in_every_version() {
-        let hashes =
-            [(&b"a"[..], 0), (b"a", 7), (b"a longer key, of more than 16 bytes", 7)].map(|(key, seed)| Key::new(key, seed).hash);
+        let hashes = [(&b"a"[..], 0), (b"a", 7), (b"a longer key, of more than 16 bytes", 7)]
+            .map(|(key, seed)| Key::new(key, seed).hash);
         assert_eq!(hashes, [0xe6c6_32b6_1e96_4e1f, 0x9ed5888bc5a2a094, 0x3f8ff163dfed047f]);
     }
 }

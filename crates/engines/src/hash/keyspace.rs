@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 use ecotone_substrate::{Error, Result, Seq};
 
 use super::{Hash, Sizes, compact::Goals, install::Files, upkeep::Upkeep, walk::Walk as HashWalk};
-use crate::engine::{Admission, Change, Check, Engine, Hashed, Operation, Outcome, RecordRef, Root, Stats, VisitValue, Walk};
+use crate::engine::{
+    Admission, Change, Check, Engine, Hashed, Operation, Outcome, RecordRef, Root, Stats, VisitValue, Walk,
+};
 use crate::merge::Merge;
 
 /// A keyspace of an open database.
@@ -142,7 +144,8 @@ impl Engine for HashKeyspace {
     }
 
     fn flush(&self, below: Seq) -> Result<()> {
-        let flushed = self.live().and_then(|running| running.hash.flush(&self.files, below)).and_then(|()| self.files.bury());
+        let flushed =
+            self.live().and_then(|running| running.hash.flush(&self.files, below)).and_then(|()| self.files.bury());
         match flushed {
             // It was dropped while the database is flushed: nothing of it is to be kept.
             Err(Error::Closed { .. }) if self.files.is_retired() => Ok(()),
@@ -190,7 +193,8 @@ impl Engine for HashKeyspace {
 
     fn stats(&self) -> Stats {
         let Running { hash, upkeep } = self.running();
-        let budget = self.files.budget().map(|budget| [("disk_limit_bytes", budget.limit()), ("disk_bytes", budget.used())]);
+        let budget =
+            self.files.budget().map(|budget| [("disk_limit_bytes", budget.limit()), ("disk_bytes", budget.used())]);
         hash.stats().into_iter().chain(upkeep.delays()).chain(budget.into_iter().flatten()).collect()
     }
 

@@ -1,4 +1,5 @@
-//! Searches: where one begins, the newest record of a key in a chain, and what is read where memory ends (decision 10, "Positions of an operation").
+//! Searches: where one begins, the newest record of a key in a chain, and what is read where memory ends (decision 10,
+//! "Positions of an operation").
 
 use std::sync::Arc;
 
@@ -102,7 +103,8 @@ pub(super) struct Begun<'p> {
     copy: Option<CachedRecord<'p>>,
 }
 
-/// A search that is beyond memory. It holds neither pin nor lock nor frame; the file that it wants to read stays as long as it does.
+/// A search that is beyond memory. It holds neither pin nor lock nor frame; the file that it wants to read stays as
+/// long as it does.
 #[derive(Debug)]
 pub(super) struct Lookup {
     start: Start,
@@ -233,7 +235,8 @@ impl Hash {
         Begun { start: Start { safe: head.safe, begin: head.begin, hot: met.hot }, copy: met.copy }
     }
 
-    /// Goes on with a chain in memory, from an address on. The pin may be another than the one under which the search began.
+    /// Goes on with a chain in memory, from an address on. The pin may be another than the one under which the search
+    /// began.
     #[inline]
     pub(super) fn go_on(
         &self,
@@ -257,7 +260,13 @@ impl Hash {
     }
 
     #[inline]
-    fn newest_from<'p>(&'p self, key: &Key<'_>, mut next: Option<Address>, reach: Reach, pin: &'p Pin<'_>) -> Newest<'p> {
+    fn newest_from<'p>(
+        &'p self,
+        key: &Key<'_>,
+        mut next: Option<Address>,
+        reach: Reach,
+        pin: &'p Pin<'_>,
+    ) -> Newest<'p> {
         while let Some(address) = next.filter(|address| *address >= reach.floor) {
             let Some(record) = self.log.record(address, pin) else { return Newest::OnDisk(address) };
             if record.has_key(key.bytes) {

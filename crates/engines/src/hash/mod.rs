@@ -1,4 +1,5 @@
-//! The hash engine: a hot log, the index over it, copies of what is read often, and runs in hash order (decisions 9 and 10, `docs/format/hash.md`).
+//! The hash engine: a hot log, the index over it, copies of what is read often, and runs in hash order (decisions 9 and
+//! 10, `docs/format/hash.md`).
 
 #![cfg_attr(all(test, feature = "loom"), expect(dead_code, reason = "the models use a part of it"))]
 

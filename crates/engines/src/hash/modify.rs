@@ -1,4 +1,5 @@
-//! Read-modify-write without latches: what was read is replaced if it is still the newest, else all begins again (H10; decision 10, "Operations").
+//! Read-modify-write without latches: what was read is replaced if it is still the newest, else all begins again (H10;
+//! decision 10, "Operations").
 
 use ecotone_substrate::{Result, bug};
 use ecotone_sys::epoch::Pin;
@@ -13,8 +14,9 @@ use super::{
 use crate::engine::{Change, Outcome};
 
 impl Hash {
-    /// Changes a key by what it has, wherever that is. `change` gets the value, if there is one, and an empty buffer for a new one. It may be called several
-    /// times; what its last call says is done, at a moment when the key had the value that it got.
+    /// Changes a key by what it has, wherever that is. `change` gets the value, if there is one, and an empty buffer
+    /// for a new one. It may be called several times; what its last call says is done, at a moment when the key had the
+    /// value that it got.
     pub(crate) fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
         let (key, mut old, mut new) = (self.key(key), Vec::new(), Vec::new());
         loop {
@@ -49,7 +51,14 @@ impl Hash {
     }
 
     /// Writes the key if its newest record is still this one in this state.
-    fn replace_if(&self, key: &Key<'_>, address: Address, state: State, value: Option<&[u8]>, pin: &Pin<'_>) -> Attempt<bool> {
+    fn replace_if(
+        &self,
+        key: &Key<'_>,
+        address: Address,
+        state: State,
+        value: Option<&[u8]>,
+        pin: &Pin<'_>,
+    ) -> Attempt<bool> {
         if !state.sealed() {
             let Some(mut locked) = self.log.record(address, pin).and_then(|record| record.lock_from(state)) else {
                 return Ok(false);
@@ -64,6 +73,7 @@ impl Hash {
             }
         }
         let other = |newest: Newest<'_>| !matches!(newest, Newest::Here(at, _) if at == address);
-        self.append_unless(key, value, Reach::whole(self.log.bounds().begin()), pin, other).map(|appended| appended.is_some())
+        self.append_unless(key, value, Reach::whole(self.log.bounds().begin()), pin, other)
+            .map(|appended| appended.is_some())
     }
 }

@@ -1,5 +1,5 @@
-//! Many keys at once: in three passes over batches of them, so that the waits for memory of a batch are one, and then side by side for what is not in memory
-//! (H9; decision 9, "Reading many at once").
+//! Many keys at once: in three passes over batches of them, so that the waits for memory of a batch are one, and then
+//! side by side for what is not in memory (H9; decision 9, "Reading many at once").
 
 use ecotone_substrate::{Result, bug, storage::Storage};
 
@@ -37,7 +37,8 @@ impl Hash {
         })
     }
 
-    /// Looks for keys in memory, of which the first has this number. `beyond` gets the searches that do not end there, `answers` the others.
+    /// Looks for keys in memory, of which the first has this number. `beyond` gets the searches that do not end there,
+    /// `answers` the others.
     fn search_batch<'k>(&self, first: usize, keys: &[&'k [u8]], beyond: &mut Vec<Search<'k>>, answers: &mut Answers) {
         let (pin, mut value) = (self.domain.pin(), Vec::new());
         let mut keyed = [Key::NONE; BATCH];

@@ -135,7 +135,9 @@ mod tests {
 
     #[test]
     fn a_root_keeps_them() {
-        for (compaction, read_cache) in [(Compaction::Lookup, false), (Compaction::Scan, true), (Compaction::Scan, false)] {
+        for (compaction, read_cache) in
+            [(Compaction::Lookup, false), (Compaction::Scan, true), (Compaction::Scan, false)]
+        {
             let options = HashOptions { disk: Some(16 << 20), hot_disk: 5, compaction, read_cache };
             let mut bytes = Writer::new();
             options.encode(&mut bytes);

@@ -1,4 +1,5 @@
-//! The part of the memory that a keyspace may have, and how the hot log and copies divide it (decision 9, "Hot log and read cache share the memory").
+//! The part of the memory that a keyspace may have, and how the hot log and copies divide it (decision 9, "Hot log and
+//! read cache share the memory").
 
 use std::{
     cell::Cell,
@@ -63,7 +64,8 @@ impl Part {
 }
 
 impl Hash {
-    /// Counts reads and writes, by which caches divide the memory (decision 8), and hot log and copies after them. Some of many tell for all.
+    /// Counts reads and writes, by which caches divide the memory (decision 8), and hot log and copies after them. Some
+    /// of many tell for all.
     #[inline]
     pub(super) fn count_uses(&self, more: usize) {
         self.touch();
@@ -107,7 +109,8 @@ impl Hash {
         next - self.log.bounds().head().frame().min(next)
     }
 
-    /// Finds out what the keyspace may have. What the hot log does not use of its part is for copies, until it wants that.
+    /// Finds out what the keyspace may have. What the hot log does not use of its part is for copies, until it wants
+    /// that.
     pub(super) fn divide(&self) {
         let Some(share) = self.part.share.get() else { return };
         let frames = share.fair_part() as u64 / FRAME;
@@ -122,8 +125,8 @@ impl Hash {
         lease().or_else(|| self.take_from_caches().then(lease)?)
     }
 
-    /// Has a block given back to the budget: of copies, if they have more than their part, else of another cache that is above its own, else of copies all
-    /// the same. Whether one was.
+    /// Has a block given back to the budget: of copies, if they have more than their part, else of another cache that
+    /// is above its own, else of copies all the same. Whether one was.
     fn take_from_caches(&self) -> bool {
         self.divide();
         let have_more = self.copies.frames() > self.part.copies();

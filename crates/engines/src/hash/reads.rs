@@ -24,7 +24,8 @@ pub(super) struct Search<'k> {
 }
 
 impl Hash {
-    /// Ends searches in whatever order: `ended` gets the mark of each, what it came to, and the value, which is empty if there is none. No pin is held then.
+    /// Ends searches in whatever order: `ended` gets the mark of each, what it came to, and the value, which is empty
+    /// if there is none. No pin is held then.
     ///
     /// # Errors
     /// The first that a search meets. Then the others do not end.
@@ -36,7 +37,8 @@ impl Hash {
     ) -> Result<()> {
         let (mut searches, mut queue, mut value) = (searches.into_iter(), storage.queue()?, Vec::new());
         let mut reads = Reads::<(Search<'k>, Lookup)>::new(&mut *queue);
-        // One that had no memory for what it reads next. Nobody waits for memory while he has some in flight: many together would wait for each other.
+        // One that had no memory for what it reads next. Nobody waits for memory while he has some in flight: many
+        // together would wait for each other.
         let mut waiting: Option<(Search<'k>, Lookup)> = None;
         loop {
             let (mut search, mut step, mut block) = if reads.in_flight() < IN_FLIGHT
@@ -55,7 +57,8 @@ impl Hash {
                 match step {
                     Step::Again => step = self.begin_again(&search.key, &mut value)?,
                     Step::Reads(lookup) => {
-                        let Some(block) = block.take().or_else(|| self.room.window().filter(|_| !reads.is_scarce())) else {
+                        let Some(block) = block.take().or_else(|| self.room.window().filter(|_| !reads.is_scarce()))
+                        else {
                             break waiting = Some((search, lookup));
                         };
                         let (file, offset, len) = lookup.wanted();

@@ -1,4 +1,5 @@
-//! Opening a keyspace: its segments and runs, and an index over what the segments have (decision 9, "Recovery and the order of deletion").
+//! Opening a keyspace: its segments and runs, and an index over what the segments have (decision 9, "Recovery and the
+//! order of deletion").
 
 use std::sync::Arc;
 
@@ -15,16 +16,17 @@ use super::{
     structure::{File, LogFile, Structure},
 };
 
-/// Eighths of the budget from which on indexes are so large, at an opening, that what is linked is compacted: in an earlier life there may have been more memory, and
-/// who compacts needs some too.
+/// Eighths of the budget from which on indexes are so large, at an opening, that what is linked is compacted: in an
+/// earlier life there may have been more memory, and who compacts needs some too.
 const LARGE: usize = 3;
 
 /// Opens the runs that a structure names.
 pub(super) fn open_runs(environment: &Environment, structure: &Structure, name: impl Fn(File) -> Name) -> Result<Runs> {
     let deltas: Vec<Name> = structure.deltas.iter().map(|delta| name(delta.file)).collect();
     let partitions = structure.partitions.iter();
-    let partitions: Vec<_> =
-        partitions.map(|partition| ((partition.part.stretch, partition.part.base.map(&name)), partition.folded.get())).collect();
+    let partitions: Vec<_> = partitions
+        .map(|partition| ((partition.part.stretch, partition.part.base.map(&name)), partition.folded.get()))
+        .collect();
     Runs::open(environment, &deltas, &partitions)
 }
 
@@ -53,8 +55,8 @@ impl Hash {
         Ok(hash)
     }
 
-    /// Links the records of all pages up to a boundary. In each chain the one with the highest address comes first. While indexes are large, what is linked is
-    /// compacted, as long as there is space and memory for that.
+    /// Links the records of all pages up to a boundary. In each chain the one with the highest address comes first.
+    /// While indexes are large, what is linked is compacted, as long as there is space and memory for that.
     fn link_all(&self, compactor: &Compactor<'_>, until: Address) -> Result<()> {
         let memory = &compactor.environment.memory;
         let mut window = memory.lease_essential(Component::Frames, Size::Slab)?;
@@ -81,7 +83,13 @@ impl Hash {
     }
 
     /// Asks for the buckets of all records of a page before it links the first one: these lie all over the index.
-    fn link_page(&self, segment: &Segment, page: Address, read: &[u8], records: &mut Vec<(u64, Address)>) -> Result<()> {
+    fn link_page(
+        &self,
+        segment: &Segment,
+        page: Address,
+        read: &[u8],
+        records: &mut Vec<(u64, Address)>,
+    ) -> Result<()> {
         records.clear();
         let pin = self.domain.pin();
         for record in segment.parse(page, read)?.records() {

@@ -39,20 +39,24 @@ const LARGEST: u64 =
     if cfg!(feature = "loom") { PAGE - PAGE_HEADER } else { Record::bytes(Record::capacity_for(limits::MAX_RECORD)) };
 /// A frame, and a block of the index. A model of loom has few words, whatever the block.
 pub(super) const BLOCK: Size = if cfg!(any(feature = "loom", feature = "shuttle")) { Size::Frame } else { Size::Slab };
-/// Frames in memory of which one leaves at a time to make room, and those that leave at most: who waits for one waits for all of them to be written.
+/// Frames in memory of which one leaves at a time to make room, and those that leave at most: who waits for one waits
+/// for all of them to be written.
 const SPILLED_PART: u64 = 8;
 const SPILLED_MOST: u64 = 16;
-/// Looks for a block that is on its way out of memory, and the time between two. Pins last microseconds, a compaction that holds frames tenths of a second.
+/// Looks for a block that is on its way out of memory, and the time between two. Pins last microseconds, a compaction
+/// that holds frames tenths of a second.
 const LOOKS: u32 = 50_000;
 pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(100);
 /// Looks of who wants to read.
 const LOOKS_FOR_A_BLOCK: u32 = 5_000;
 /// Looks after which more frames are to leave.
 const LOOKS_BETWEEN_SPILLS: u32 = 100;
-/// What admission leaves free ahead of what it has promised: a page that a flush closes, and a frame for who meets others of its chain and needs a second place, and for
-/// the end of a page whose records have given back what they paid.
+/// What admission leaves free ahead of what it has promised: a page that a flush closes, and a frame for who meets
+/// others of its chain and needs a second place, and for the end of a page whose records have given back what they
+/// paid.
 const MARGIN: u64 = FRAME + PAGE;
-/// Bytes of a record from which on it pays for what it does not fit into, and the part of itself that a smaller one pays.
+/// Bytes of a record from which on it pays for what it does not fit into, and the part of itself that a smaller one
+/// pays.
 const LARGE: u64 = 512;
 const SMALL_PART: u64 = 4;
 const _: () = assert!((limits::PAGE as u64 - PAGE_HEADER - LARGE) / SMALL_PART > LARGE + PAGE_HEADER);
@@ -63,7 +67,8 @@ const INDEX: &str = "index of the hot log";
 
 /// What keeps the pages of the hot log when memory does not.
 pub(super) trait Outlet: fmt::Debug + Send + Sync {
-    /// Brings what lies below page boundary `until`, and does not change any more, to where it can be read when it has left memory.
+    /// Brings what lies below page boundary `until`, and does not change any more, to where it can be read when it has
+    /// left memory.
     fn write_out(&self, log: &HotLog, until: Address) -> Result<()>;
 }
 
@@ -183,9 +188,14 @@ impl Hash {
         matches!(self.cover(2 * PAGE, || Ok(self.frame_at_once()), || Ok(false)), Ok(true))
     }
 
-    /// Has so many bytes covered ahead of the log's end by frames of the blocks that `next` gives, until it gives none; where there is no place for one in the ring,
-    /// after `make_way`, if that can. Whether they are.
-    fn cover(&self, bytes: u64, next: impl Fn() -> Result<Option<Block>>, make_way: impl Fn() -> Result<bool>) -> Result<bool> {
+    /// Has so many bytes covered ahead of the log's end by frames of the blocks that `next` gives, until it gives none;
+    /// where there is no place for one in the ring, after `make_way`, if that can. Whether they are.
+    fn cover(
+        &self,
+        bytes: u64,
+        next: impl Fn() -> Result<Option<Block>>,
+        make_way: impl Fn() -> Result<bool>,
+    ) -> Result<bool> {
         while self.log.ahead() < bytes {
             let Some(block) = next()? else { return Ok(false) };
             if let Err(block) = self.log.grow(block) {
@@ -232,8 +242,8 @@ impl Hash {
         self.block(|| none_can_leave() || self.frames_in_memory() < self.part.hot(), lease)
     }
 
-    /// A block from `lease`, for which caches give one back if need be, or that of a frame that leaves memory. None is taken while none `may` be. What is on its way
-    /// out of memory is waited for, and what others hold for a while.
+    /// A block from `lease`, for which caches give one back if need be, or that of a frame that leaves memory. None is
+    /// taken while none `may` be. What is on its way out of memory is waited for, and what others hold for a while.
     fn block(&self, may: impl Fn() -> bool, lease: impl Fn() -> Option<Block>) -> Result<Block> {
         for look in 0..LOOKS {
             self.domain.drain();
@@ -263,7 +273,8 @@ impl Hash {
         Ok(true)
     }
 
-    /// Frames wholly below page boundary `until`, which is not above TAIL, leave memory, after what has to come before that.
+    /// Frames wholly below page boundary `until`, which is not above TAIL, leave memory, after what has to come before
+    /// that.
     pub(super) fn spill(&self, until: Address) -> Result<()> {
         self.log.freeze(until);
         self.room.outlet.write_out(&self.log, until)?;
@@ -273,18 +284,21 @@ impl Hash {
     }
 }
 
-/// What an operation takes, with its part of what stays empty at the ends of pages. What a large record does not fit into is less than itself. Where a
-/// small one does not fit, the page is full but for less than [`LARGE`] bytes, and what its records have paid beyond themselves is more than that.
+/// What an operation takes, with its part of what stays empty at the ends of pages. What a large record does not fit
+/// into is less than itself. Where a small one does not fit, the page is full but for less than [`LARGE`] bytes, and
+/// what its records have paid beyond themselves is more than that.
 fn credit(operation: Operation<'_>) -> u64 {
     let bytes = Record::bytes(Record::capacity_for(operation.key.len() + operation.value.map_or(0, <[u8]>::len)));
     bytes + if bytes < LARGE { bytes / SMALL_PART } else { bytes + PAGE_HEADER }
 }
 
 impl Hash {
-    /// Takes whatever an operation of a logged keyspace needs, so that applying it neither waits nor fails. What it may take of the hot log.
+    /// Takes whatever an operation of a logged keyspace needs, so that applying it neither waits nor fails. What it may
+    /// take of the hot log.
     pub(super) fn admit(&self, operation: Operation<'_>) -> Result<u64> {
         let credit = credit(operation);
-        // What is promised comes first, so that whoever looks at the log's end after that finds too much promised rather than too little.
+        // What is promised comes first, so that whoever looks at the log's end after that finds too much promised
+        // rather than too little.
         self.room.promised_bytes.fetch_add(credit, Ordering::SeqCst);
         self.room.promised_operations.fetch_add(1, Ordering::SeqCst);
         self.keep_promises().inspect_err(|_| self.give_back(credit))?;

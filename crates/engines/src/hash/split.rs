@@ -1,6 +1,8 @@
-//! How hot log and copies divide the frames of a keyspace: the one that would have saved more with a little more memory gets it from the other (decision 9, "Split").
+//! How hot log and copies divide the frames of a keyspace: the one that would have saved more with a little more memory
+//! gets it from the other (decision 9, "Split").
 //!
-//! What more copies would have saved is told by the history of misses, what a longer hot log would have saved by a history of what compaction took last.
+//! What more copies would have saved is told by the history of misses, what a longer hot log would have saved by a
+//! history of what compaction took last.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,8 +12,8 @@ use ecotone_substrate::{
 };
 use ecotone_sys::primitive::Mutex;
 
-/// Parts in which the frames are counted, how many the hot log has at first, and the fewest that it has, and copies have. What compaction and folds work with is taken
-/// from copies for a while, since these can leave at once.
+/// Parts in which the frames are counted, how many the hot log has at first, and the fewest that it has, and copies
+/// have. What compaction and folds work with is taken from copies for a while, since these can leave at once.
 const PARTS: u64 = 64;
 const FIRST: u64 = 28;
 const LEAST: u64 = 2;
@@ -20,7 +22,8 @@ const LEAST_COPIES: u64 = 16;
 const FRAMES: usize = 2048;
 /// One hash in so many is remembered, and counts for all.
 const SAMPLE: u64 = 16;
-/// What is saved: a read of a record, and the part that a record takes in writing a delta and a base. In fifths of a read.
+/// What is saved: a read of a record, and the part that a record takes in writing a delta and a base. In fifths of a
+/// read.
 const READ: u64 = 5;
 const WRITE: u64 = 1;
 /// Bytes that a record of a hundred takes in memory, as a copy or in the hot log, index included.
@@ -76,7 +79,8 @@ impl Split {
         frames * self.hot.load(Ordering::Relaxed) / PARTS
     }
 
-    /// How many of so many frames are the hot log's where there are no copies. What compaction and folds work with must be free, since nothing else can leave at once.
+    /// How many of so many frames are the hot log's where there are no copies. What compaction and folds work with must
+    /// be free, since nothing else can leave at once.
     pub(super) fn most(frames: u64) -> u64 {
         frames * (PARTS - LEAST_COPIES) / PARTS
     }
@@ -113,8 +117,8 @@ impl Split {
         }
     }
 
-    /// Counts uses, and decides once in a period: whether it did. `copies` tells how many misses the history of copies remembers, and how many of the misses since
-    /// it was asked last it had remembered.
+    /// Counts uses, and decides once in a period: whether it did. `copies` tells how many misses the history of copies
+    /// remembers, and how many of the misses since it was asked last it had remembered.
     pub(super) fn count_uses(&self, uses: u64, copies: impl FnOnce() -> (u64, u64)) -> bool {
         let before = self.uses.fetch_add(uses, Ordering::Relaxed);
         let ends = (before + uses) / PERIOD > before / PERIOD;
@@ -128,7 +132,8 @@ impl Split {
     fn decide(&self, remembered: u64, copies: u64) {
         let hot = self.gain.swap(0, Ordering::Relaxed);
         // For each byte that either would have had more.
-        let bytes_of_hot = self.taken.bytes() as u64 / 2 * SAMPLE * BYTES * 100 / self.alive_percent.load(Ordering::Relaxed);
+        let bytes_of_hot =
+            self.taken.bytes() as u64 / 2 * SAMPLE * BYTES * 100 / self.alive_percent.load(Ordering::Relaxed);
         // Large budgets leave 64 bits.
         let gain = |hits: u64, per: u64| u128::from(hits) * u128::from(per);
         let (for_hot, for_copies) = (gain(hot, remembered * BYTES), gain(copies, bytes_of_hot));

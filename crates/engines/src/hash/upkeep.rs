@@ -1,4 +1,5 @@
-//! What the background does for a keyspace: buckets for an index that is crowded, compaction, folds (decision 9, "Compaction, budgets, back-pressure").
+//! What the background does for a keyspace: buckets for an index that is crowded, compaction, folds (decision 9,
+//! "Compaction, budgets, back-pressure").
 
 use std::{sync::Arc, time::Duration};
 
@@ -74,7 +75,8 @@ pub(super) struct Upkeep {
     in_vain: AtomicU64,
     /// How far compaction is behind for those who write: the bits of a part, which is 0 as long as none is delayed.
     behind: AtomicU64,
-    /// The same for those who delete, whom a shortage of space does not delay: what they write is small, and gives space back.
+    /// The same for those who delete, whom a shortage of space does not delay: what they write is small, and gives
+    /// space back.
     behind_for_deletes: AtomicU64,
     /// Whether what lives fills the budget of disk.
     full: AtomicBool,
@@ -91,14 +93,16 @@ pub(super) struct Upkeep {
 const SLOW_FROM: f64 = 0.8;
 /// How short space on the disk is where writers are slowed down.
 const SLOW_FROM_SHORTAGE: f64 = 0.75;
-/// Steps in a row that could not save space, after which nobody waits for the next one, and the time that passes between two of them at least.
+/// Steps in a row that could not save space, after which nobody waits for the next one, and the time that passes
+/// between two of them at least.
 const TRIES: u64 = 16;
 const TRY_AGAIN: Duration = Duration::from_millis(1);
 
 impl Upkeep {
     pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
         let environment = files.environment().clone();
-        let (jobs, steps, in_vain, behind, behind_for_deletes, full, pace, retry, delays, idle, used) = Default::default();
+        let (jobs, steps, in_vain, behind, behind_for_deletes, full, pace, retry, delays, idle, used) =
+            Default::default();
         Arc::new(Upkeep {
             hash,
             files,
@@ -148,7 +152,8 @@ impl Upkeep {
         }
     }
 
-    /// The same for who writes, and is delayed a little while compaction is behind or space is short, and stopped for a step while it is far behind or there is none.
+    /// The same for who writes, and is delayed a little while compaction is behind or space is short, and stopped for a
+    /// step while it is far behind or there is none.
     #[inline]
     pub(super) fn call_for_write(self: &Arc<Self>, bytes: usize, adds: bool) -> Result<()> {
         if self.hash.room.has_grown() || self.full.load(Ordering::Relaxed) {
@@ -162,8 +167,8 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Begins what there is to do, and finds out whether what lives fills the budget, if the keyspace has taken memory since it was asked last: for who admits
-    /// many operations one after the other.
+    /// Begins what there is to do, and finds out whether what lives fills the budget, if the keyspace has taken memory
+    /// since it was asked last: for who admits many operations one after the other.
     #[inline]
     pub(super) fn look_again(self: &Arc<Self>) {
         if self.hash.room.has_grown() {
@@ -173,14 +178,15 @@ impl Upkeep {
         }
     }
 
-    /// Why nothing may be added now: nothing on the disk is left to save space on. What deletes something may be written all the same.
+    /// Why nothing may be added now: nothing on the disk is left to save space on. What deletes something may be
+    /// written all the same.
     #[inline]
     pub(super) fn refusal(&self) -> Option<Error> {
         if self.full.load(Ordering::Relaxed) { self.files.budget().map(|budget| budget.refusal()) } else { None }
     }
 
-    /// Has the background begin. Waits for a step if compaction is far behind, and as long as there is no space and steps save some, else finds out how far it is.
-    /// Without threads in the background nobody would catch up.
+    /// Has the background begin. Waits for a step if compaction is far behind, and as long as there is no space and
+    /// steps save some, else finds out how far it is. Without threads in the background nobody would catch up.
     ///
     /// # Errors
     /// If the keyspace was dropped, or the database closes.
@@ -206,7 +212,9 @@ impl Upkeep {
             let mut delay = self.no_delay();
             delay.begin();
             // If nothing is due there is nothing to wait for.
-            scheduler.wait_until("compaction", || self.steps.load(Ordering::Acquire) != before || !self.is_busy(&Work::ALL))?;
+            scheduler.wait_until("compaction", || {
+                self.steps.load(Ordering::Acquire) != before || !self.is_busy(&Work::ALL)
+            })?;
             if !is_short {
                 return Ok(());
             }
@@ -321,7 +329,8 @@ impl Upkeep {
                 self.retry.succeeded();
                 self.begin();
             }
-            // There is no more to do. Without memory or space it is tried again when the keyspace has taken more memory, or when writers come while it is behind.
+            // There is no more to do. Without memory or space it is tried again when the keyspace has taken more
+            // memory, or when writers come while it is behind.
             Ok(false) => self.retry.succeeded(),
             Err(_) if self.files.is_retired() => {}
             Err(error) => {
@@ -352,7 +361,8 @@ impl Upkeep {
 }
 
 impl Hash {
-    /// Gives the index more buckets while it is crowded and there is memory, unless another thread does. Whether it got some.
+    /// Gives the index more buckets while it is crowded and there is memory, unless another thread does. Whether it got
+    /// some.
     pub(crate) fn grow_index(&self) -> bool {
         epoch::assert_unpinned();
         let mut grown = false;
@@ -362,7 +372,8 @@ impl Hash {
         grown
     }
 
-    /// Frees the entries of what was truncated below `until`, and sweeps the links of copies, as soon as everybody knows of that (decision 10, invariant 21).
+    /// Frees the entries of what was truncated below `until`, and sweeps the links of copies, as soon as everybody
+    /// knows of that (decision 10, invariant 21).
     pub(crate) fn clear_entries(&self, until: Address) {
         while self.log.bounds().clearable() < until {
             self.domain.drain();

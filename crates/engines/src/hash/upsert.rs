@@ -12,8 +12,8 @@ use super::{
 };
 
 impl Hash {
-    /// Gives the key a value, or none: a tombstone, whatever is known of the key. If it lacks something, nothing has happened but perhaps a seal.
-    /// Where a record was appended for it, if one was.
+    /// Gives the key a value, or none: a tombstone, whatever is known of the key. If it lacks something, nothing has
+    /// happened but perhaps a seal. Where a record was appended for it, if one was.
     pub(super) fn upsert(&self, key: &Key<'_>, value: Option<&[u8]>, pin: &Pin<'_>) -> Attempt<Option<Address>> {
         let reach = Reach::whole(self.log.bounds().begin());
         let written = |newest: Newest<'_>| match newest {
@@ -23,8 +23,8 @@ impl Hash {
         self.append_unless(key, value, reach, pin, written)
     }
 
-    /// Replaces the value of the newest record of a key in place. If that may not be, nobody does it any more either, and the key's next record is
-    /// appended (decision 10, invariant 6).
+    /// Replaces the value of the newest record of a key in place. If that may not be, nobody does it any more either,
+    /// and the key's next record is appended (decision 10, invariant 6).
     fn replace_or_seal(&self, address: Address, record: Record<'_>, value: Option<&[u8]>) -> bool {
         let mutable = address >= self.log.bounds().read_only();
         if !mutable && address < self.log.bounds().safe() {

@@ -1,5 +1,5 @@
-//! Bringing what counts of a range into what is below the tables (decision 14, "Turning tables into pages"; decision 15, invariants 4, 6, 11, 12, 15
-//! to 17): piece by piece.
+//! Bringing what counts of a range into what is below the tables (decision 14, "Turning tables into pages"; decision
+//! 15, invariants 4, 6, 11, 12, 15 to 17): piece by piece.
 
 use std::sync::{
     Arc,
@@ -70,8 +70,9 @@ impl Absorbing {
 }
 
 impl Lsm {
-    /// Has all records of a range below the tables that are in tables and count, or those of the oldest place. Where it is covered already a little more may be
-    /// absorbed than that. What was uncovered, and is read as it was before by somebody still, stays in tables. Nothing is done where there is nothing below.
+    /// Has all records of a range below the tables that are in tables and count, or those of the oldest place. Where it
+    /// is covered already a little more may be absorbed than that. What was uncovered, and is read as it was before by
+    /// somebody still, stays in tables. Nothing is done where there is nothing below.
     pub(crate) fn absorb(self: &Arc<Self>, split: Split, lower: &[u8], upper: &[u8]) -> Result<()> {
         let mut from = lower.to_vec();
         while *from < *upper {
@@ -80,8 +81,8 @@ impl Lsm {
         Ok(())
     }
 
-    /// Absorbs the first piece of a range, with a turn of its own, so that what is more urgent comes between it and the next; tells when it has that. What goes by it is
-    /// removed then. Gives where it ends.
+    /// Absorbs the first piece of a range, with a turn of its own, so that what is more urgent comes between it and the
+    /// next; tells when it has that. What goes by it is removed then. Gives where it ends.
     pub(crate) fn absorb_next(
         self: &Arc<Self>,
         split: Split,
@@ -111,7 +112,8 @@ impl Lsm {
         self.absorb_piece(base, &version, split, piece).map(|()| end)
     }
 
-    /// Empties what is below the tables of ranges that nothing covers: what is left of absorptions that were interrupted (decision 15, invariant 17).
+    /// Empties what is below the tables of ranges that nothing covers: what is left of absorptions that were
+    /// interrupted (decision 15, invariant 17).
     pub(crate) fn clear_rests(self: &Arc<Self>) -> Result<()> {
         let Some(base) = self.base() else { return Ok(()) };
         let is_rest = |gap: &Stretch<'_>| !base.is_carved(gap.lower, gap.upper);
@@ -127,7 +129,8 @@ impl Lsm {
         cleared
     }
 
-    /// Absorbs a piece of what a job would bring to where it does not count. Then the tables are others, and there may be more. The turn is held.
+    /// Absorbs a piece of what a job would bring to where it does not count. Then the tables are others, and there may
+    /// be more. The turn is held.
     pub(super) fn absorb_before(
         self: &Arc<Self>,
         base: &Arc<dyn Base>,
@@ -144,7 +147,8 @@ impl Lsm {
         (PIECE_TABLES * self.sizes.table).min(PIECE) >> self.absorbing.halvings.load(Ordering::Relaxed)
     }
 
-    /// The piece that begins at a key, and ends at another at the latest. Where it is covered both are rounded outward to fences.
+    /// The piece that begins at a key, and ends at another at the latest. Where it is covered both are rounded outward
+    /// to fences.
     fn piece(&self, base: &Arc<dyn Base>, version: &Version<Handle>, from: &[u8], upper: &[u8]) -> Result<Piece> {
         let (covers, stretch) = (version.covers(), version.covers().stretch_at(from));
         let end = stretch.upper.map_or(upper, |end| end.min(upper));
@@ -157,7 +161,13 @@ impl Lsm {
         Ok(Piece { lower, upper, is_covered: stretch.cover.is_some() })
     }
 
-    fn absorb_piece(self: &Arc<Self>, base: &Arc<dyn Base>, version: &Version<Handle>, split: Split, piece: Piece) -> Result<()> {
+    fn absorb_piece(
+        self: &Arc<Self>,
+        base: &Arc<dyn Base>,
+        version: &Version<Handle>,
+        split: Split,
+        piece: Piece,
+    ) -> Result<()> {
         let (context, before) = (self.files.context(), self.adapted_bytes());
         let began = context.shared.clock.now_for_log();
         let absorbed = self.bring_down(base, version, split, piece);
@@ -175,7 +185,13 @@ impl Lsm {
         absorbed
     }
 
-    fn bring_down(self: &Arc<Self>, base: &Arc<dyn Base>, version: &Version<Handle>, split: Split, piece: Piece) -> Result<()> {
+    fn bring_down(
+        self: &Arc<Self>,
+        base: &Arc<dyn Base>,
+        version: &Version<Handle>,
+        split: Split,
+        piece: Piece,
+    ) -> Result<()> {
         let Piece { lower, upper, is_covered } = piece;
         let cover = version.covers().stretch_at(&lower).cover;
         let taken = version.taken(split, cover, (&lower, &upper));
@@ -192,12 +208,16 @@ impl Lsm {
         let edits = vec![CoverEdit { lower: lower.clone(), upper: upper.clone(), becomes }];
         covers.apply(&edits).map_err(|what| Error::Invalid(format!("a range of keys cannot be covered: {what}")))?;
         let spent: Vec<_> = version.spent(&covers).collect();
-        let change = Change { goes: spent.iter().map(|table| table.file()).collect(), covers: edits, ..Change::default() };
+        let change =
+            Change { goes: spent.iter().map(|table| table.file()).collect(), covers: edits, ..Change::default() };
         let moved = self.move_down(base, runs, (&lower, &upper), is_covered);
-        moved.and_then(|()| self.install(&change, &[], |version| self.present.installed(version))).inspect_err(|_| {
-            // What has come counts nowhere, and takes space. If that fails as well, the next that covers the range does it, or the next opening.
-            let _ = if is_covered { Ok(()) } else { base.carve(&lower, Some(&upper)) };
-        })?;
+        moved.and_then(|()| self.install(&change, &[], |version| self.present.installed(version))).inspect_err(
+            |_| {
+                // What has come counts nowhere, and takes space. If that fails as well, the next that covers the range does
+                // it, or the next opening.
+                let _ = if is_covered { Ok(()) } else { base.carve(&lower, Some(&upper)) };
+            },
+        )?;
         spent.into_iter().for_each(|table| self.let_go(table));
         // What is below has a cache of its own.
         self.files.loader().cache().blocks().trim();
@@ -205,7 +225,8 @@ impl Lsm {
     }
 }
 
-/// The floor of a range of which these places were taken: the youngest of them where what is above has something that counts.
+/// The floor of a range of which these places were taken: the youngest of them where what is above has something that
+/// counts.
 fn floor(
     version: &Version<Handle>,
     taken: &[(Place, &Run<Handle>)],
@@ -215,8 +236,8 @@ fn floor(
     taken.first().filter(|_| is_left).map_or_else(|| youngest(version), |(place, _)| *place)
 }
 
-/// The youngest place that there is or that a floor is at, so that floors of neighbours are one though the youngest run goes with the first of them. Whatever comes is
-/// younger. Without runs the oldest level stands for all (invariant 7).
+/// The youngest place that there is or that a floor is at, so that floors of neighbours are one though the youngest run
+/// goes with the first of them. Whatever comes is younger. Without runs the oldest level stands for all (invariant 7).
 fn youngest(version: &Version<Handle>) -> Place {
     let floors = version.covers().iter().filter_map(Cover::floor);
     let runs = version.runs().map(|(place, _)| place).chain(floors).filter(|place| place.is_run());
@@ -224,7 +245,12 @@ fn youngest(version: &Version<Handle>) -> Place {
 }
 
 /// The first key of a table within a range before which tables begin there that count and have so many bytes.
-fn cut<'v>(version: &'v Version<Handle>, cover: Option<&'v Cover>, (from, end): (&[u8], &[u8]), most: u64) -> Option<&'v [u8]> {
+fn cut<'v>(
+    version: &'v Version<Handle>,
+    cover: Option<&'v Cover>,
+    (from, end): (&[u8], &[u8]),
+    most: u64,
+) -> Option<&'v [u8]> {
     let counting = version.counting_in(cover).flat_map(|(_, run)| run.tables());
     let mut tables: Vec<_> = counting.filter(|table| (from..end).contains(&table.first())).collect();
     tables.sort_unstable_by(|one, other| one.first().cmp(other.first()));

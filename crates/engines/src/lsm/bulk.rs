@@ -1,4 +1,5 @@
-//! Sorted bulk load: tables straight into the last level, one after the other (decision 11, "The contracts that change", 2).
+//! Sorted bulk load: tables straight into the last level, one after the other (decision 11, "The contracts that
+//! change", 2).
 
 use std::{iter, ops::Bound, sync::Arc};
 
@@ -122,8 +123,8 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// The last level, or a run where there are tombstones of the keys that are loaded, or what others have written behind them, or a cover under which the level
-    /// does not count.
+    /// The last level, or a run where there are tombstones of the keys that are loaded, or what others have written
+    /// behind them, or a cover under which the level does not count.
     fn place_for(&self, first: &[u8]) -> Result<Place> {
         let version = self.lsm.version();
         let last = Place::Level(1);

@@ -1,4 +1,5 @@
-//! Ranges that were uncovered, until nobody reads any more what is below the tables of them (decision 15, invariant 10).
+//! Ranges that were uncovered, until nobody reads any more what is below the tables of them (decision 15, invariant
+//! 10).
 
 use std::sync::{Arc, Weak};
 
@@ -7,7 +8,8 @@ use ecotone_substrate::Seq;
 /// A range of keys, the upper bound excluded.
 pub(super) type Span = (Vec<u8>, Vec<u8>);
 
-/// What is to be cleared, and who may still read it. Kept under the structure mutex, and in memory alone: an opening clears what nothing covers.
+/// What is to be cleared, and who may still read it. Kept under the structure mutex, and in memory alone: an opening
+/// clears what nothing covers.
 #[derive(Debug)]
 pub(super) struct Clearing<V> {
     /// Versions with covers that were replaced, as long as somebody has them.

@@ -1,4 +1,5 @@
-//! The hand of a clock over parts of tables: it takes the use away from those that it passes, and stops at one that nobody has used since it passed last.
+//! The hand of a clock over parts of tables: it takes the use away from those that it passes, and stops at one that
+//! nobody has used since it passed last.
 
 use std::{
     collections::VecDeque,
@@ -49,7 +50,8 @@ impl Clock {
         self.entries.push_back(Entry { part, bytes });
     }
 
-    /// Takes a part out that is to go: the first that is not in use, or after two rounds, if all are used again and again, the one that comes then.
+    /// Takes a part out that is to go: the first that is not in use, or after two rounds, if all are used again and
+    /// again, the one that comes then.
     pub(super) fn take(&mut self) -> Option<Victim> {
         let (mut looks, mut spared) = (2 * self.entries.len(), 0);
         while let Some(entry) = self.entries.pop_front() {

@@ -1,4 +1,5 @@
-//! How much of a range counts in tables, and how much there is below: what an absorption would have to do (decision 14, "Price").
+//! How much of a range counts in tables, and how much there is below: what an absorption would have to do (decision 14,
+//! "Price").
 
 use std::iter;
 
@@ -23,7 +24,8 @@ impl Lsm {
         counted
     }
 
-    /// Bytes of it if of each part there were what the place has that has most of it, pages among them. Of pages about `most` are counted.
+    /// Bytes of it if of each part there were what the place has that has most of it, pages among them. Of pages about
+    /// `most` are counted.
     pub(crate) fn largest(&self, lower: &[u8], upper: &[u8], most: u64) -> u64 {
         let (version, mut bytes) = (self.version(), 0);
         parts(&version, lower, upper, |cover, part| {
@@ -93,7 +95,8 @@ impl Lsm {
         let view = self.present.get();
         let version = &view.version;
         let memtables: Vec<_> = view.memtables.iter().filter_map(|member| member.memtable.ends()).collect();
-        let firsts = memtables.iter().map(|(first, _)| first.as_slice()).chain(version.tables().map(|table| table.first()));
+        let firsts =
+            memtables.iter().map(|(first, _)| first.as_slice()).chain(version.tables().map(|table| table.first()));
         let lasts = memtables.iter().map(|(_, last)| last.as_slice()).chain(version.tables().map(|table| table.last()));
         let lower = firsts.chain(version.covers().bounds()).min()?.to_vec();
         let upper = lasts.map(behind).chain(version.covers().bounds().map(<[u8]>::to_vec)).max()?;
@@ -102,14 +105,19 @@ impl Lsm {
 }
 
 /// Counts what an absorption takes of a part of a range.
-fn count_in(version: &Version<Handle>, (split, cover, part): (Split, Option<&Cover>, (&[u8], &[u8])), counted: &mut Counted) {
+fn count_in(
+    version: &Version<Handle>,
+    (split, cover, part): (Split, Option<&Cover>, (&[u8], &[u8])),
+    counted: &mut Counted,
+) {
     let mut largest = 0;
     for (_, run) in version.taken(split, cover, part) {
         let tables = run.within(part);
         let bytes = tables.iter().map(|table| table.bytes_within(part)).sum();
         counted.bytes += bytes;
         largest = largest.max(bytes);
-        counted.records += tables.iter().map(|table| (table.records().0 as f64 * table.share(part)) as u64).sum::<u64>();
+        counted.records +=
+            tables.iter().map(|table| (table.records().0 as f64 * table.share(part)) as u64).sum::<u64>();
     }
     counted.largest += largest;
 }
@@ -142,7 +150,8 @@ impl Handle {
         ((to - from) / blocks).clamp(0.0, 1.0)
     }
 
-    /// The blocks before that of a key between the first and the last. Where the index is not in memory it is as if keys were spread evenly.
+    /// The blocks before that of a key between the first and the last. Where the index is not in memory it is as if
+    /// keys were spread evenly.
     fn blocks_before(&self, key: &[u8]) -> f64 {
         let (blocks, partitions) = (f64::from(self.table().blocks()), f64::from(self.table().partitions()));
         let about = || (blocks * fraction(self.first(), self.last(), key)).min(blocks - 1.0);
@@ -180,6 +189,10 @@ mod tests {
         assert_eq!([0, 1 << 62, u64::MAX].map(of_numbers), [0.0, 0.25, 1.0]);
         let long = |end: &[u8]| [&[7; 500][..], end].concat();
         assert_eq!(fraction(&long(&[]), &long(&[0x80]), &long(&[0x40])), 0.5);
-        assert_eq!((fraction(b"a", b"a", b"a"), fraction(b"a", b"a\0", b"a\0")), (0.0, 0.0), "nothing lies between them");
+        assert_eq!(
+            (fraction(b"a", b"a", b"a"), fraction(b"a", b"a\0", b"a\0")),
+            (0.0, 0.0),
+            "nothing lies between them"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What a flush brings below the tables at once, and has not in its run (A10; decision 14, "Writing"; decision 15, invariants 4, 5 and 8): records of ranges that are
-//! covered, and of which nothing counts but what is below.
+//! What a flush brings below the tables at once, and has not in its run (A10; decision 14, "Writing"; decision 15,
+//! invariants 4, 5 and 8): records of ranges that are covered, and of which nothing counts but what is below.
 
 use std::{cell::Cell, iter};
 
@@ -79,8 +79,9 @@ impl Leaving {
 }
 
 impl Lsm {
-    /// Brings what a sealed memtable has of some ranges below the tables, durable but for the log's tail. Where it is given up for want of memory or space, or since
-    /// writers wait, all goes into the run: what is below then is the same. The log is synced as far as the memtable has it, and the caller has the turn to flush.
+    /// Brings what a sealed memtable has of some ranges below the tables, durable but for the log's tail. Where it is
+    /// given up for want of memory or space, or since writers wait, all goes into the run: what is below then is the
+    /// same. The log is synced as far as the memtable has it, and the caller has the turn to flush.
     pub(super) fn divert(&self, memtable: &Memtable) -> Result<Diverted> {
         let Some(base) = self.base() else { return Ok(Diverted::default()) };
         let is_late = base.yields() && self.others_wait();
@@ -102,8 +103,9 @@ impl Lsm {
     /// Covers that are free and do not leave, with what a memtable has of them, if anything (invariant 4).
     fn offers(&self, base: &dyn Base, memtable: &Memtable) -> Vec<Offer> {
         let (leaving, version) = self.leaving.before(|| self.version());
-        let leaves =
-            |(from, end): (&[u8], &[u8])| leaving.as_ref().is_some_and(|(lower, upper)| **lower < *end && *from < **upper);
+        let leaves = |(from, end): (&[u8], &[u8])| {
+            leaving.as_ref().is_some_and(|(lower, upper)| **lower < *end && *from < **upper)
+        };
         let free = version.covers().iter().filter(|cover| is_free(&version, cover) && !leaves(cover.bounds()));
         free.filter_map(|cover| offer(base, memtable, cover.bounds())).collect()
     }
@@ -116,8 +118,8 @@ impl Lsm {
             !is_late.get()
         };
         let records = spans.iter().flat_map(|(lower, upper)| records_of(memtable, (lower, upper)));
-        let refreshed =
-            records.inspect(|(key, value)| self.front().into_iter().for_each(|front| front.refresh(key, value.as_deref())));
+        let refreshed = records
+            .inspect(|(key, value)| self.front().into_iter().for_each(|front| front.refresh(key, value.as_deref())));
         let diverted = base.absorb(&mut refreshed.take_while(|_| goes_on()).map(Ok), true)?;
         self.diverted.add(diverted);
         Ok(!is_late.get())

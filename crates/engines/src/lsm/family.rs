@@ -46,7 +46,8 @@ pub(super) struct Sizes {
     pub(super) table: u64,
     /// Bytes of level 0 from which on it is compacted.
     pub(super) level_0: u64,
-    /// Bytes that small runs of it have at most when they become one: those of a memtable, so that what was large is not written twice unless scans pay for it.
+    /// Bytes that small runs of it have at most when they become one: those of a memtable, so that what was large is
+    /// not written twice unless scans pay for it.
     pub(super) small: u64,
     /// Bytes of tables that a part of a compaction has at least.
     pub(super) part: u64,
@@ -95,7 +96,8 @@ impl Sizes {
             small: options.memtable_bytes(budget),
             part: PART_TABLES * options.table_bytes(budget),
             absorbed_part: options.table_bytes(budget),
-            helpers: MOST_HELPERS.min(thread::available_parallelism().map_or(0, |processors| processors.get() - OTHERS)),
+            helpers: MOST_HELPERS
+                .min(thread::available_parallelism().map_or(0, |processors| processors.get() - OTHERS)),
             helpers_part: HELPERS_PART,
             late: 1.0,
             slices: false,
@@ -104,7 +106,8 @@ impl Sizes {
 }
 
 impl LsmFamily {
-    /// For tests: an lsm engine that flushes where little is written, into small tables. Its reads are judged (decision 15, "The ledger").
+    /// For tests: an lsm engine that flushes where little is written, into small tables. Its reads are judged (decision
+    /// 15, "The ledger").
     #[doc(hidden)]
     pub fn tiny() -> LsmFamily {
         LsmFamily { sizes: Some(Sizes::TINY), has_ledger: true, ..LsmFamily::default() }

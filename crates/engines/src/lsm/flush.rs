@@ -74,7 +74,8 @@ impl Lsm {
         flushed.map(drop)
     }
 
-    /// Makes runs of all memtables that wait, unless another flushes: he calls for the job that does this when he has ended.
+    /// Makes runs of all memtables that wait, unless another flushes: he calls for the job that does this when he has
+    /// ended.
     pub(super) fn flush_waiting(self: &Arc<Self>) -> Result<()> {
         while self.memtables_wait() {
             self.make_place()?;
@@ -90,8 +91,8 @@ impl Lsm {
         self.present.load(&self.present.pin()).memtables.len() > 1
     }
 
-    /// Makes a run of level 0 of the oldest memtable, but for what goes below the tables at once, if it is not the active one. Whether there was one. The caller has
-    /// the turn.
+    /// Makes a run of level 0 of the oldest memtable, but for what goes below the tables at once, if it is not the
+    /// active one. Whether there was one. The caller has the turn.
     fn flush_oldest(&self) -> Result<bool> {
         let Some(oldest) = self.present.oldest_sealed() else { return Ok(false) };
         let context = self.files.context();

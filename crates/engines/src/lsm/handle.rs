@@ -42,7 +42,13 @@ impl Loader {
     /// Nothing was loaded yet.
     pub(super) fn new(environment: &Environment, cache: &Arc<TableCache>) -> Arc<Loader> {
         let (indexes, filters) = (Counter::default(), Counter::default());
-        Arc::new(Loader { environment: environment.clone(), cache: cache.clone(), indexes, filters, heat: Heat::default() })
+        Arc::new(Loader {
+            environment: environment.clone(),
+            cache: cache.clone(),
+            indexes,
+            filters,
+            heat: Heat::default(),
+        })
     }
 
     /// What files are made and opened with.
@@ -170,7 +176,8 @@ impl Handle {
         self.loader.look_or_load(part, (Sort::Index, PAGE), |partition| partition.locate(key), load)
     }
 
-    /// Looks for a key that the table covers. A value is appended to `value`. `memory` is for one block, leased when it is needed first.
+    /// Looks for a key that the table covers. A value is appended to `value`. `memory` is for one block, leased when it
+    /// is needed first.
     ///
     /// # Errors
     /// If something of it is damaged or cannot be read, or there is no memory for it.
@@ -213,7 +220,8 @@ impl Handle {
         self.look_in_index(&pin, key).map_or_else(Known::Absent, Known::In)
     }
 
-    /// The blocks that can have a key between the first and the last of the table, or the part of the index that is not there.
+    /// The blocks that can have a key between the first and the last of the table, or the part of the index that is not
+    /// there.
     pub(super) fn located(&self, key: &[u8]) -> result::Result<Candidates, IndexPart> {
         self.look_in_index(&self.loader.cache.domain().pin(), key)
     }
@@ -254,7 +262,8 @@ impl Handle {
         }
     }
 
-    /// Has everybody see a part of the index, which was read into these frames by who has the turn; before that `ask` is given what finds keys by it.
+    /// Has everybody see a part of the index, which was read into these frames by who has the turn; before that `ask`
+    /// is given what finds keys by it.
     ///
     /// # Errors
     /// If it is damaged.
@@ -280,8 +289,9 @@ impl Handle {
         Ok(())
     }
 
-    /// A filter that is not there is loaded when there were as many reads in vain as it has pages: so it costs twice the reads of the best choice at most,
-    /// whatever comes. One that cannot be read, or has no memory, is done without, since no answer needs it.
+    /// A filter that is not there is loaded when there were as many reads in vain as it has pages: so it costs twice
+    /// the reads of the best choice at most, whatever comes. One that cannot be read, or has no memory, is done
+    /// without, since no answer needs it.
     pub(super) fn count_read_in_vain(&self) {
         self.reads_in_vain.fetch_add(1, Ordering::Relaxed);
         let pages = self.table.filter_pages();

@@ -52,8 +52,8 @@ impl Heat {
         self.gone.load(Ordering::Relaxed) + version.tables().map(|table| table.reads.get()).sum::<u64>()
     }
 
-    /// How often a byte of these tables of a version is read, by how often one of the version is in the mean. The less there was to be read since they were
-    /// made, the nearer to 1: a table that nobody has read may be new.
+    /// How often a byte of these tables of a version is read, by how often one of the version is in the mean. The less
+    /// there was to be read since they were made, the nearer to 1: a table that nobody has read may be new.
     pub(super) fn of<'t>(&self, tables: impl Iterator<Item = &'t Handle>, version: &Version<Handle>) -> f64 {
         let bytes: u64 = version.tables().map(|table| table.bytes()).sum();
         let all = self.reads(version);

@@ -1,5 +1,5 @@
-//! What is done while nobody uses a keyspace: level 0 goes into the levels, so that whoever comes next has fewer runs to look through, and what was deleted
-//! ends, so that its space comes back (decision 16, "When nobody does anything").
+//! What is done while nobody uses a keyspace: level 0 goes into the levels, so that whoever comes next has fewer runs
+//! to look through, and what was deleted ends, so that its space comes back (decision 16, "When nobody does anything").
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! What a keyspace has on disk, and how that changes: tables are synced, with their names, then one log record says so, then everybody sees it, and what goes
-//! is removed when that record is synced and nobody reads it (decision 11, "Recovery and the order of deletion"; decision 12, invariants 16 to 18).
+//! What a keyspace has on disk, and how that changes: tables are synced, with their names, then one log record says so,
+//! then everybody sees it, and what goes is removed when that record is synced and nobody reads it (decision 11,
+//! "Recovery and the order of deletion"; decision 12, invariants 16 to 18).
 
 use std::{collections::BTreeSet, ops::Deref, sync::Arc};
 
@@ -42,8 +43,8 @@ impl Deref for Files {
     }
 }
 
-/// Its lock is the structure mutex: held while the record of a change is appended and a view is published, so that roots have both or neither, and never
-/// across I/O.
+/// Its lock is the structure mutex: held while the record of a change is appended and a view is published, so that
+/// roots have both or neither, and never across I/O.
 #[derive(Debug)]
 pub(crate) struct State {
     structure: Structure,
@@ -105,13 +106,19 @@ impl Files {
         if runs < MAX_RUNS {
             return Ok(state.structure.next_ordinal());
         }
-        Err(Error::Limit { what: "the runs in level 0 of an lsm keyspace", limit: MAX_RUNS as u64, actual: runs as u64 + 1 })
+        Err(Error::Limit {
+            what: "the runs in level 0 of an lsm keyspace",
+            limit: MAX_RUNS as u64,
+            actual: runs as u64 + 1,
+        })
     }
 
-    /// Makes a change, whose fresh tables are durable, in the log and in memory: `publish` gets the version that follows `before`, which gives the present one.
+    /// Makes a change, whose fresh tables are durable, in the log and in memory: `publish` gets the version that
+    /// follows `before`, which gives the present one.
     ///
     /// # Errors
-    /// If the log has no room, writing has stopped, or the keyspace was dropped. Then nothing has changed, and nothing was called.
+    /// If the log has no room, writing has stopped, or the keyspace was dropped. Then nothing has changed, and nothing
+    /// was called.
     ///
     /// # Panics
     /// If the change does not fit.
@@ -172,8 +179,9 @@ impl Files {
     /// Removes the tables whose end is durable and that no version has.
     pub(super) fn bury(&self) -> Result<()> {
         let synced = self.context().shared.wal.synced();
-        let is_ripe =
-            |(seq, handle): &mut (Seq, Arc<Handle>)| (*seq < synced || bug!(FreeSpaceEarly)) && Arc::strong_count(handle) == 1;
+        let is_ripe = |(seq, handle): &mut (Seq, Arc<Handle>)| {
+            (*seq < synced || bug!(FreeSpaceEarly)) && Arc::strong_count(handle) == 1
+        };
         let dead: Vec<_> = self.state().dead.extract_if(.., is_ripe).collect();
         self.remove(dead.iter().map(|(_, handle)| handle.table().name().file()))
     }
@@ -187,11 +195,13 @@ impl Files {
         self.state().structure.apply(&change).map_err(|what| self.misfit(what))
     }
 
-    /// Removes the files that nothing names, of an interrupted change, or dropped by one that was replayed, and opens the tables. Some files `beside` stay.
+    /// Removes the files that nothing names, of an interrupted change, or dropped by one that was replayed, and opens
+    /// the tables. Some files `beside` stay.
     pub(super) fn recover(&self, beside: &[FileId]) -> Result<Version<Handle>> {
         let structure = self.state().structure.clone();
         let keyspace = self.context().keyspace;
-        let named: Vec<FileId> = structure.tables().map(|file| self.name_of(file).file()).chain(beside.iter().copied()).collect();
+        let named: Vec<FileId> =
+            structure.tables().map(|file| self.name_of(file).file()).chain(beside.iter().copied()).collect();
         remove_strays(&*self.environment().storage, keyspace, &named)?;
         self.state().numbers = Numbers::behind(structure.tables().map(|file| file.number).max());
         let open = |file| Ok(Arc::new(Handle::of(Table::open(self.environment(), self.name_of(file))?, &self.loader)));

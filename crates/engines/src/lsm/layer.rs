@@ -25,7 +25,8 @@ impl Layer {
         matches!(self, Layer::Tables(stored) if stored.is_cached())
     }
 
-    /// The smallest and the largest sequence that the record may have. What is below the tables does not tell, and is older than all of them.
+    /// The smallest and the largest sequence that the record may have. What is below the tables does not tell, and is
+    /// older than all of them.
     pub(super) fn sequences(&self) -> (Seq, Seq) {
         match self {
             Layer::Tables(stored) => stored.sequences(),

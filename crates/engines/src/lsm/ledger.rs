@@ -1,4 +1,5 @@
-//! What was written to a keyspace, by which builds for tests judge what is read (decision 15, "The ledger"). The product has none.
+//! What was written to a keyspace, by which builds for tests judge what is read (decision 15, "The ledger"). The
+//! product has none.
 
 use std::{collections::BTreeMap, fmt, ops::Bound};
 
@@ -97,7 +98,8 @@ impl Write {
 }
 
 impl Ledger {
-    /// Of a keyspace that is empty, or of which nothing is known yet, to which the same values are written again and again, or are not.
+    /// Of a keyspace that is empty, or of which nothing is known yet, to which the same values are written again and
+    /// again, or are not.
     pub(super) fn new(is_empty: bool, repeats: bool) -> Ledger {
         let before = if is_empty { Content::Nothing } else { Content::Unknown };
         Ledger(Mutex::new(State { histories: BTreeMap::new(), before, now: Moment(0), replayed: Moment(0), repeats }))
@@ -130,7 +132,8 @@ impl Ledger {
         }
     }
 
-    /// Records between two keys are about to be loaded: nothing is known of them then, nor of keys that were never written.
+    /// Records between two keys are about to be loaded: nothing is known of them then, nor of keys that were never
+    /// written.
     pub(super) fn forget(&self, first: &[u8], last: &[u8]) {
         let mut state = self.0.lock();
         state.before = Content::Unknown;
@@ -155,7 +158,8 @@ impl Ledger {
     /// A scan that began at a moment has gone from one end of what was left to a record, or to the other end.
     ///
     /// # Panics
-    /// If the record was not the newest of its key at any time since then, or one was passed over that was there all the time.
+    /// If the record was not the newest of its key at any time since then, or one was passed over that was there all
+    /// the time.
     pub(super) fn passed(&self, since: Moment, left: &Rest, direction: Direction, record: Option<(&[u8], &[u8])>) {
         let mut between = Rest::new((left.low.clone(), left.high.clone()));
         if let Some((key, value)) = record {
@@ -188,14 +192,18 @@ impl Ledger {
         let first = [Write::first(state.before)];
         let all = state.histories.get(key).map_or(&first[..], |writes| writes);
         let (newest, older) = layers.tables.split_at(layers.tables.len().min(1));
-        let of_before = if state.repeats { all.len() } else { all.partition_point(|write| write.made <= state.replayed) };
+        let of_before =
+            if state.repeats { all.len() } else { all.partition_point(|write| write.made <= state.replayed) };
         let new = &all[of_before..];
         let descend = |writes, records| descend(new, writes, records);
         let in_order = descend(all, &layers.above).and_then(|above| {
             let newest = descend(above, newest)?;
             descend(newest, older).and(descend(newest, layers.below.as_slice()))
         });
-        assert!(in_order.is_some(), "the ledger has {all:?} of key {key:?}, whose records are out of order: {layers:?}");
+        assert!(
+            in_order.is_some(),
+            "the ledger has {all:?} of key {key:?}, whose records are out of order: {layers:?}"
+        );
     }
 }
 
@@ -212,8 +220,9 @@ fn check(writes: &[Write], since: Moment, key: &[u8], value: Option<&[u8]>) {
     assert!(is_right, "the ledger has {writes:?} of key {key:?}, of which {met:?} was not the newest since {since:?}");
 }
 
-/// The writes of which records can be that follow these, from young to old; none if they are out of order. Each is taken for the newest that it can be of, and one that is
-/// of a write that is `new`, with a value that no other has, is of no other.
+/// The writes of which records can be that follow these, from young to old; none if they are out of order. Each is
+/// taken for the newest that it can be of, and one that is of a write that is `new`, with a value that no other has, is
+/// of no other.
 fn descend<'w>(new: &[Write], writes: &'w [Write], records: &[Met]) -> Option<&'w [Write]> {
     let newest = |writes: &'w [Write], met: &Met| {
         let is_new = met.content != Content::Nothing && new.iter().any(|write| write.is_of(met));

@@ -1,5 +1,5 @@
-//! Covers above which nothing counts, and that a flush leaves so: however wide the tables of its run are, they have none of their keys (decision 14, "Writing";
-//! decision 15, invariant 6).
+//! Covers above which nothing counts, and that a flush leaves so: however wide the tables of its run are, they have
+//! none of their keys (decision 14, "Writing"; decision 15, invariant 6).
 
 use super::{
     divert::Diverted,
@@ -12,8 +12,9 @@ use super::{
 /// Rows that are lifted with one flush at most: each takes two keys in the log. The others have the run above them.
 const MOST: usize = 64;
 
-/// Lifts the floors of such covers to the run that is to come of a memtable without what was diverted. An edit for each row of covers that touch: a range between two may have records in the
-/// memtable, and may be covered by a job before the edits are made.
+/// Lifts the floors of such covers to the run that is to come of a memtable without what was diverted. An edit for each
+/// row of covers that touch: a range between two may have records in the memtable, and may be covered by a job before
+/// the edits are made.
 pub(super) fn lifts(version: &Version<Handle>, flushed: (&Memtable, &Diverted), run: Place) -> Vec<CoverEdit> {
     let mut edits: Vec<CoverEdit> = Vec::new();
     for cover in version.covers().iter() {
@@ -23,7 +24,9 @@ pub(super) fn lifts(version: &Version<Handle>, flushed: (&Memtable, &Diverted), 
         }
         match edits.last_mut().filter(|row| row.upper == lower) {
             Some(row) => row.upper = upper.to_vec(),
-            None => edits.push(CoverEdit { lower: lower.to_vec(), upper: upper.to_vec(), becomes: Become::Lifted(run) }),
+            None => {
+                edits.push(CoverEdit { lower: lower.to_vec(), upper: upper.to_vec(), becomes: Become::Lifted(run) })
+            }
         }
     }
     edits.truncate(MOST);

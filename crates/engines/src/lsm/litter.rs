@@ -1,4 +1,5 @@
-//! What tables keep for nothing, as their tombstones tell (decision 11, "Picking"): each of these hides a record below it, until both end in a compaction.
+//! What tables keep for nothing, as their tombstones tell (decision 11, "Picking"): each of these hides a record below
+//! it, until both end in a compaction.
 
 use std::sync::Arc;
 
@@ -25,17 +26,20 @@ impl<T: Ranged> Version<T> {
         tombstones > FEW && idle::is_littered(bytes, hidden as u64, little)
     }
 
-    /// The table above the last level that has most tombstones, with what it overlaps of the level below it: level 0 first, which is the youngest.
+    /// The table above the last level that has most tombstones, with what it overlaps of the level below it: level 0
+    /// first, which is the youngest.
     pub(super) fn piece_of_litter(&self, level_0: u64) -> Option<Piece<T>> {
         let hiding = |table: &Arc<T>| table.records().1;
         if self.level_0().any(|(_, run)| run.tables().iter().any(|table| hiding(table) > 0)) {
             return self.piece_of_level_0(level_0);
         }
-        let (depth, table) = self.above_last().filter(|(_, table)| hiding(table) > 0).max_by_key(|(_, table)| hiding(table))?;
+        let (depth, table) =
+            self.above_last().filter(|(_, table)| hiding(table) > 0).max_by_key(|(_, table)| hiding(table))?;
         self.piece_of_level(depth, |there| there.file() == table.file())
     }
 
-    /// A table that has more tombstones than values, below level 0 and above the last level, if it is worth half of what is moved for it: who comes by passes over all of them.
+    /// A table that has more tombstones than values, below level 0 and above the last level, if it is worth half of
+    /// what is moved for it: who comes by passes over all of them.
     pub(super) fn piece_of_tombstones(&self) -> Option<Piece<T>> {
         let dense = self.above_last().filter(|(_, table)| is_dense(&***table));
         let piece = |(depth, table): (u8, &Arc<T>)| self.piece_of_level(depth, |there| there.file() == table.file());

@@ -1,4 +1,5 @@
-//! Loads parts of the indexes of many tables together, for who looks for many keys or in many runs (decision 11, "Reading"; decision 12, invariants 19 and 24).
+//! Loads parts of the indexes of many tables together, for who looks for many keys or in many runs (decision 11,
+//! "Reading"; decision 12, invariants 19 and 24).
 
 use std::{collections::VecDeque, ptr};
 
@@ -54,7 +55,8 @@ impl<'v, 'k, K: Copy> Waits<'v, 'k, K> {
         self.0.is_empty()
     }
 
-    /// Loads all that is waited for, many pages in flight, and the partitions that are named by it; `answer` gets where each key can be.
+    /// Loads all that is waited for, many pages in flight, and the partitions that are named by it; `answer` gets where
+    /// each key can be.
     ///
     /// # Errors
     /// If something is damaged or cannot be read, or there is no memory for it.
@@ -75,7 +77,8 @@ impl<'v, 'k, K: Copy> Waits<'v, 'k, K> {
         Ok(())
     }
 
-    /// A part that somebody else loads, or for which there is no memory to spare, is waited for by itself, when nothing is loaded half.
+    /// A part that somebody else loads, or for which there is no memory to spare, is waited for by itself, when nothing
+    /// is loaded half.
     fn load_parts(
         mut self,
         cache: &TableCache,
@@ -116,7 +119,8 @@ impl<'v, 'k, K: Copy> Waits<'v, 'k, K> {
                 break;
             };
             for (page, block) in frames.into_iter().enumerate() {
-                let (file, offset, tag) = (wait.handle.table().file().clone(), offset + (page * PAGE) as u64, in_flight as u64);
+                let (file, offset, tag) =
+                    (wait.handle.table().file().clone(), offset + (page * PAGE) as u64, in_flight as u64);
                 queue.submit(Request { file, op: Op::Read, offset, block, len: PAGE, tag });
                 in_flight += 1;
             }

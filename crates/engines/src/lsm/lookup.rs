@@ -5,8 +5,8 @@ use ecotone_substrate::{Result, table::Answer};
 use super::version::{Ranged, Version};
 
 impl<T: Ranged> Version<T> {
-    /// Whether the newest record of a key has a value, which is appended to `value`. `find` looks into a table that may have the key, `below` into what is below the
-    /// tables: afterwards, never before (decision 15, invariants 2 and 3).
+    /// Whether the newest record of a key has a value, which is appended to `value`. `find` looks into a table that may
+    /// have the key, `below` into what is below the tables: afterwards, never before (decision 15, invariants 2 and 3).
     ///
     /// # Errors
     /// Those of the two.

@@ -18,7 +18,8 @@ pub(super) trait Source {
 pub(super) struct Merged<S> {
     /// From young to old.
     sources: Vec<S>,
-    /// Of each the digest of its next key, the lower the sooner it comes. They are looked at one after the other: there are few, and mostly they decide.
+    /// Of each the digest of its next key, the lower the sooner it comes. They are looked at one after the other: there
+    /// are few, and mostly they decide.
     ranks: Vec<u64>,
     direction: Direction,
     /// Bytes that all keys have in common.
@@ -143,7 +144,8 @@ mod tests {
             for sources in 0..6 {
                 let mut youngest = BTreeMap::new();
                 let mut of_source = |number: usize| {
-                    let mut keys: Vec<_> = (0..40_u8).filter(|_| random.random_bool(0.5)).map(|key| vec![b'k', key]).collect();
+                    let mut keys: Vec<_> =
+                        (0..40_u8).filter(|_| random.random_bool(0.5)).map(|key| vec![b'k', key]).collect();
                     keys.iter().for_each(|key| _ = youngest.entry(key.clone()).or_insert(number));
                     if direction == Direction::Up {
                         keys.reverse();

@@ -1,4 +1,5 @@
-//! The lsm engine: tables of sorted records in levels, found by small indexes (decisions 11 and 12, `docs/format/lsm.md`).
+//! The lsm engine: tables of sorted records in levels, found by small indexes (decisions 11 and 12,
+//! `docs/format/lsm.md`).
 
 mod absorb;
 pub(crate) mod base;

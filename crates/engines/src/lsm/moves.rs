@@ -1,4 +1,5 @@
-//! Records of a range on their way from tables into what is below these, in parts (decision 14, "Turning tables into pages"; decision 16, "Parts of a job").
+//! Records of a range on their way from tables into what is below these, in parts (decision 14, "Turning tables into
+//! pages"; decision 16, "Parts of a job").
 
 use std::{collections::BTreeSet, iter, ops::Bound, sync::Arc};
 
@@ -53,14 +54,15 @@ impl Work for Moves {
             let (key, value) = record.map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec)))?;
             Some(merged.pass().map(|()| (key, value)))
         };
-        let is_wanted = |record: &Result<Moved>| self.is_covered || record.as_ref().map_or(true, |(_, value)| value.is_some());
+        let is_wanted =
+            |record: &Result<Moved>| self.is_covered || record.as_ref().map_or(true, |(_, value)| value.is_some());
         self.worked.make(|| self.base.absorb(&mut iter::from_fn(next).filter(is_wanted), self.is_covered)).map(|_| ())
     }
 }
 
 impl Lsm {
-    /// Moves the records that some runs have of a range, with helpers. Where nothing covers the range yet it is carved before; where
-    /// something does, a tombstone goes along, as there may be something to remove.
+    /// Moves the records that some runs have of a range, with helpers. Where nothing covers the range yet it is carved
+    /// before; where something does, a tombstone goes along, as there may be something to remove.
     pub(super) fn move_down(
         &self,
         base: &Arc<dyn Base>,
@@ -83,7 +85,8 @@ impl Lsm {
         made.map(|_| ()).map_err(|(error, _)| error)
     }
 
-    /// A range in parts for so many threads, ascending, of each of which tables have about as many bytes, and which pages keep apart.
+    /// A range in parts for so many threads, ascending, of each of which tables have about as many bytes, and which
+    /// pages keep apart.
     fn parts_of(
         &self,
         base: &Arc<dyn Base>,

@@ -1,5 +1,5 @@
-//! Looks for many keys at once: in memory one after the other, then run by run, with many requests in flight, of which each is for all keys of a block
-//! (decision 11, "Reading").
+//! Looks for many keys at once: in memory one after the other, then run by run, with many requests in flight, of which
+//! each is for all keys of a block (decision 11, "Reading").
 
 use std::{collections::VecDeque, ptr, sync::Arc};
 
@@ -58,7 +58,8 @@ struct Search<'v, 'k> {
 }
 
 impl Lsm {
-    /// Looks for many keys, in whatever order; `found` gets the number and the value of each. Nothing is held then but a version.
+    /// Looks for many keys, in whatever order; `found` gets the number and the value of each. Nothing is held then but
+    /// a version.
     pub(super) fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
         match self.ledger() {
             Some(ledger) => self.find_many_judged(ledger, keys, found),
@@ -74,7 +75,8 @@ impl Lsm {
             let (mut missing, mut version) = self.search_memtables(all, found);
             let (front, mut tickets) = (self.front(), vec![None; batch.len()]);
             if let Some(front) = front {
-                missing = search_front(front, missing, found, &mut |number, ticket| tickets[number - first] = Some(ticket));
+                missing =
+                    search_front(front, missing, found, &mut |number, ticket| tickets[number - first] = Some(ticket));
                 // Once more, as for one key.
                 (missing, version) = self.search_memtables(missing, found);
             }
@@ -107,7 +109,12 @@ impl Lsm {
     }
 
     /// Looks below the tables of a version for keys that none of them has.
-    fn find_all_below(&self, version: &Version<Handle>, keys: Vec<Sought<'_>>, found: &mut VisitValue<'_>) -> Result<()> {
+    fn find_all_below(
+        &self,
+        version: &Version<Handle>,
+        keys: Vec<Sought<'_>>,
+        found: &mut VisitValue<'_>,
+    ) -> Result<()> {
         let may_be_below = |sought: &Sought<'_>| version.covers().at(sought.key).is_some();
         let (below, nowhere): (Vec<_>, Vec<_>) = keys.into_iter().partition(may_be_below);
         nowhere.iter().for_each(|sought| found(sought.number, None));
@@ -137,7 +144,9 @@ impl Lsm {
             keys.retain(|sought| {
                 value.clear();
                 let answer = view.find((sought.hash, sought.key), &mut value);
-                answer.iter().for_each(|answer| answers.push(sought.number, (*answer == Answer::Value).then_some(&value)));
+                answer
+                    .iter()
+                    .for_each(|answer| answers.push(sought.number, (*answer == Answer::Value).then_some(&value)));
                 answer.is_none()
             });
             view.version.clone()
@@ -154,7 +163,8 @@ impl Lsm {
         queue: &mut dyn Queue,
         found: &mut VisitValue<'_>,
     ) -> Result<Vec<Sought<'k>>> {
-        let mut search = Search { looks: VecDeque::new(), free: Vec::new(), missing: Vec::new(), answers: Answers::default() };
+        let mut search =
+            Search { looks: VecDeque::new(), free: Vec::new(), missing: Vec::new(), answers: Answers::default() };
         search.begin(run, keys, self.files.loader().cache(), queue)?;
         let mut reads = Reads::new(queue);
         loop {
@@ -192,7 +202,13 @@ fn search_front<'k>(
 
 impl<'v, 'k> Search<'v, 'k> {
     /// Finds out where ascending keys can be. What is not there of indexes is loaded, all together.
-    fn begin(&mut self, run: &'v Run<Handle>, keys: Vec<Sought<'k>>, cache: &TableCache, queue: &mut dyn Queue) -> Result<()> {
+    fn begin(
+        &mut self,
+        run: &'v Run<Handle>,
+        keys: Vec<Sought<'k>>,
+        cache: &TableCache,
+        queue: &mut dyn Queue,
+    ) -> Result<()> {
         let (mut located, mut waits) = (Vec::new(), Waits::new());
         for sought in keys {
             let Some(handle) = run.covering(sought.key) else {
@@ -238,7 +254,8 @@ impl<'v, 'k> Search<'v, 'k> {
         Ok(())
     }
 
-    /// Memory for one more block of a table, beside those that are being read. `None` if there is some when one of them has been.
+    /// Memory for one more block of a table, beside those that are being read. `None` if there is some when one of them
+    /// has been.
     fn memory(&mut self, lsm: &Lsm, table: &Table, reads: &Reads<'_, Look<'v, 'k>>) -> Result<Option<Block>> {
         let most = if table.bytes_for_a_block() > PAGE { IN_FLIGHT_OF_SLABS } else { IN_FLIGHT };
         if reads.in_flight() >= most {
@@ -250,7 +267,8 @@ impl<'v, 'k> Search<'v, 'k> {
         reads.lease(&lsm.files.environment().memory, table.size_for_a_block())
     }
 
-    /// Looks for keys in their block, which was read. The block is given back before `found` is called, which may call the database.
+    /// Looks for keys in their block, which was read. The block is given back before `found` is called, which may call
+    /// the database.
     fn resume(&mut self, look: Look<'v, 'k>, mut memory: Block, found: &mut VisitValue<'_>) -> Result<()> {
         let (table, number) = (look.handle.table(), look.block);
         let block = table.parse(number, &mut memory)?;

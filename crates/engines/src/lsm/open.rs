@@ -1,5 +1,6 @@
-//! Having all tables count again in ranges that are covered (decision 14, "Turning tables into pages"; decision 15, invariants 11 and 13): for a job that would
-//! else bring records to where they do not count, and before pages become tables.
+//! Having all tables count again in ranges that are covered (decision 14, "Turning tables into pages"; decision 15,
+//! invariants 11 and 13): for a job that would else bring records to where they do not count, and before pages become
+//! tables.
 
 use std::{iter, ops::Bound, sync::Arc};
 
@@ -39,7 +40,8 @@ pub(super) struct Sinking<'v> {
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     pub(super) edits: Vec<CoverEdit>,
-    /// Tables that have records there which do not count, and others. They are written again, each in its place, without the first.
+    /// Tables that have records there which do not count, and others. They are written again, each in its place,
+    /// without the first.
     pub(super) edges: Vec<Placed>,
 }
 
@@ -58,8 +60,11 @@ impl Lsm {
     fn open_in_turn(&self, base: &Arc<dyn Base>, lower: &[u8], upper: &[u8]) -> Result<()> {
         let version = self.version();
         let within = |cover: &Cover| cover.floor().is_some() && cover.bounds().0 < upper && cover.bounds().1 > lower;
-        let parts =
-            version.covers().iter().filter(|cover| within(cover)).map(|cover| (cover, lower.max(cover.bounds().0), upper));
+        let parts = version
+            .covers()
+            .iter()
+            .filter(|cover| within(cover))
+            .map(|cover| (cover, lower.max(cover.bounds().0), upper));
         let opening = self.opening(base, &version, parts, &[])?;
         if opening.edits.is_empty() {
             return Ok(());
@@ -68,15 +73,26 @@ impl Lsm {
         self.install_stripped(Change { covers: opening.edits, ..Change::default() }, &[], &opening.edges, &stripped)
     }
 
-    /// Sees to it that a job brings no record that counts to where it does not. Gives what it has to open for that, whichever has fewer bytes written; nothing if
-    /// a piece was absorbed instead: then the tables are others, and the job is to be chosen again. The turn is held.
-    pub(super) fn make_way(self: &Arc<Self>, version: &Version<Handle>, piece: &Piece<Handle>) -> Result<Option<Opening>> {
+    /// Sees to it that a job brings no record that counts to where it does not. Gives what it has to open for that,
+    /// whichever has fewer bytes written; nothing if a piece was absorbed instead: then the tables are others, and the
+    /// job is to be chosen again. The turn is held.
+    pub(super) fn make_way(
+        self: &Arc<Self>,
+        version: &Version<Handle>,
+        piece: &Piece<Handle>,
+    ) -> Result<Option<Opening>> {
         let Some(base) = self.base().filter(|_| !bug!(SinkBelowFloor)) else { return Ok(Some(Opening::default())) };
         let sinking = sinking(version.covers(), &piece.inputs, piece.target);
         let Some(first) = sinking.first() else { return Ok(Some(Opening::default())) };
         let files = piece.files();
-        let open =
-            || self.opening(base, version, sinking.iter().map(|part| (part.cover, part.from, part.upper.as_slice())), &files);
+        let open = || {
+            self.opening(
+                base,
+                version,
+                sinking.iter().map(|part| (part.cover, part.from, part.upper.as_slice())),
+                &files,
+            )
+        };
         let opening = open()?;
         // Of a large cover there is a piece a turn, so its pages are counted only as far as that decides.
         let bytes = opening.bytes() + counting_bytes(&sinking, &piece.inputs);
@@ -85,7 +101,8 @@ impl Lsm {
             return Ok(Some(opening));
         }
         match self.absorb_before(base, version, first) {
-            // It was given up. An opening writes less before it gives anything back; what was kept apart for the other one is so no more.
+            // It was given up. An opening writes less before it gives anything back; what was kept apart for the other
+            // one is so no more.
             Err(error) if error.is_no_space() => open().map(Some),
             absorbed => absorbed.map(|()| None),
         }
@@ -103,8 +120,11 @@ impl Lsm {
         let rounded = |(cover, from, end)| Ok((cover, self.rounded(base, covers, cover, (from, end))?));
         let mut parts = parts.map(rounded).collect::<Result<Vec<(&Cover, Span)>>>()?;
         let edits = |parts: &[(&Cover, Span)]| -> Vec<CoverEdit> {
-            let edit =
-                |(_, (lower, upper)): &(_, Span)| CoverEdit { lower: lower.clone(), upper: upper.clone(), becomes: Become::Open };
+            let edit = |(_, (lower, upper)): &(_, Span)| CoverEdit {
+                lower: lower.clone(),
+                upper: upper.clone(),
+                becomes: Become::Open,
+            };
             parts.iter().map(edit).collect()
         };
         if Covers::clone(covers).apply(&edits(&parts)).is_err() {
@@ -130,7 +150,8 @@ impl Lsm {
         Ok((base.fence_before(from)?, if end < upper { base.fence_behind(end)? } else { upper.to_vec() }))
     }
 
-    /// The first piece of a part of a cover between fences: as much of what is below as goes together with one edit, however little counts above.
+    /// The first piece of a part of a cover between fences: as much of what is below as goes together with one edit,
+    /// however little counts above.
     pub(super) fn first_piece(&self, base: &Arc<dyn Base>, covers: &Covers, (lower, upper): Span) -> Result<Span> {
         let (reach, _) = base.extent(&lower, &upper, self.piece_bytes());
         let is_cut = covers.has_room() && reach < upper;
@@ -224,14 +245,16 @@ impl Opening {
 }
 
 impl Version<Handle> {
-    /// Tables that have records of a range which do not count, but for those that are replaced anyway. They reach out of the covers that hide them: else they would
-    /// have gone when floors rose.
+    /// Tables that have records of a range which do not count, but for those that are replaced anyway. They reach out
+    /// of the covers that hide them: else they would have gone when floors rose.
     pub(super) fn edges(&self, (lower, upper): &Span, replaced: &[File]) -> Vec<Placed> {
         let mut edges = Vec::new();
         for cover in self.covers().iter() {
             let part = (cover.bounds().0.max(lower), cover.bounds().1.min(upper));
             let hidden = self.runs().filter(|(place, _)| part.0 < part.1 && !cover.counts(*place));
-            edges.extend(hidden.flat_map(|(place, run)| run.within(part).iter().map(move |handle| (place, handle.clone()))));
+            edges.extend(
+                hidden.flat_map(|(place, run)| run.within(part).iter().map(move |handle| (place, handle.clone()))),
+            );
         }
         edges.retain(|(_, handle)| !replaced.contains(&handle.file()));
         without_twins(edges)

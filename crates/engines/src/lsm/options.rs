@@ -20,13 +20,15 @@ const ERROR: RangeInclusive<u32> = 400..=16_384;
 const MEMTABLE: RangeInclusive<u64> = 1 << 20..=64 << 20;
 const TABLE: RangeInclusive<u64> = 1 << 16..=64 << 20;
 const FILTER_BITS: RangeInclusive<u16> = 0..=32;
-/// Bits that filters above the last level have besides: few keys are there, and each that is found further down was asked for there first.
+/// Bits that filters above the last level have besides: few keys are there, and each that is found further down was
+/// asked for there first.
 const UPPER_FILTER_BITS: u16 = 4;
 /// A memtable has so much of the budget, unless it was told.
 const MEMTABLE_PART: u64 = 8;
 /// A table has half of a memtable, unless it was told, and no less than this.
 const LEAST_TABLE: u64 = 8 << 20;
-/// A budget has no more tables than that: a job takes ten budgets of tables at most, level 0 and the level below, and one log record has to name them all.
+/// A budget has no more tables than that: a job takes ten budgets of tables at most, level 0 and the level below, and
+/// one log record has to name them all.
 const TABLES: u64 = 4096;
 
 /// What can be chosen when an lsm keyspace is made; kept in its root.
@@ -38,11 +40,13 @@ pub struct LsmOptions {
     pub error: u32,
     /// Bytes of a full memtable, 1 to 64 MiB. Default an eighth of the memory budget, within these.
     pub memtable: Option<u64>,
-    /// Bytes of a full table, 64 KiB to 64 MiB, and at least a 4096th of the memory budget. Default half a memtable, and at least 8 MiB.
+    /// Bytes of a full table, 64 KiB to 64 MiB, and at least a 4096th of the memory budget. Default half a memtable,
+    /// and at least 8 MiB.
     pub table: Option<u64>,
     /// Bits of each key in a filter of the last level, 0..=32; above it they have 4 more, but for 0. Default 10.
     pub filter_bits: u16,
-    /// Whether blocks are packed: LZ4 saves space and reads of cold data, for a few microseconds (computed, not measured) at each access to a block. Default none.
+    /// Whether blocks are packed: LZ4 saves space and reads of cold data, for a few microseconds (computed, not
+    /// measured) at each access to a block. Default none.
     pub compression: Compression,
 }
 
@@ -61,7 +65,9 @@ impl LsmOptions {
 
     /// Bytes of a full table within a budget of memory.
     pub fn table_bytes(&self, budget: usize) -> u64 {
-        self.table.unwrap_or((self.memtable_bytes(budget) / 2).max(LEAST_TABLE)).max((budget as u64 / TABLES).min(*TABLE.end()))
+        self.table
+            .unwrap_or((self.memtable_bytes(budget) / 2).max(LEAST_TABLE))
+            .max((budget as u64 / TABLES).min(*TABLE.end()))
     }
 
     /// Bits of each key in a filter of a table at a place.
@@ -94,7 +100,11 @@ impl LsmOptions {
         let at = r.position();
         let compression = Compression::of(r.u8()?).ok_or_else(|| Malformed::new(at, "there is no such compression"))?;
         let options = LsmOptions { index, error, memtable, table, filter_bits, compression };
-        if options.is_possible() { Ok(options) } else { Err(Malformed::new(start, "an option of an lsm is out of bounds")) }
+        if options.is_possible() {
+            Ok(options)
+        } else {
+            Err(Malformed::new(start, "an option of an lsm is out of bounds"))
+        }
     }
 
     fn is_possible(&self) -> bool {
@@ -128,10 +138,16 @@ impl LsmOptions {
     }
 }
 
-fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(name: &str, value: &str, range: RangeInclusive<T>) -> Result<T> {
+fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
+    name: &str,
+    value: &str,
+    range: RangeInclusive<T>,
+) -> Result<T> {
     let parsed = value.parse().ok().filter(|number| range.contains(number));
     let (least, most) = (range.start(), range.end());
-    parsed.ok_or_else(|| Error::Invalid(format!("the option {name} is {value:?}, and must be a number from {least} to {most}")))
+    parsed.ok_or_else(|| {
+        Error::Invalid(format!("the option {name} is {value:?}, and must be a number from {least} to {most}"))
+    })
 }
 
 fn kind(value: &str) -> Result<Option<Kind>> {
@@ -193,8 +209,12 @@ mod tests {
             options.encode(&mut w);
             LsmOptions::decode(&mut Reader::new(w.as_slice())).is_ok_and(|read| read == options)
         };
-        let options =
-            LsmOptions { index: Some(Kind::Plr), memtable: Some(1 << 20), table: Some(1 << 20), ..LsmOptions::default() };
+        let options = LsmOptions {
+            index: Some(Kind::Plr),
+            memtable: Some(1 << 20),
+            table: Some(1 << 20),
+            ..LsmOptions::default()
+        };
         assert!(reads(options) && reads(LsmOptions::default()) && reads(LsmOptions { index: None, ..options }));
         assert!(!reads(LsmOptions { error: 399, ..options }));
         assert!(!reads(LsmOptions { memtable: Some(1), ..options }));

@@ -10,7 +10,8 @@ use super::{
     table::{Options, TableWriter},
 };
 
-/// Tables that are being written one after the other. Dropped before they are finished, they take their files with them.
+/// Tables that are being written one after the other. Dropped before they are finished, they take their files with
+/// them.
 pub(super) struct Output<'n> {
     loader: Arc<Loader>,
     options: Options,

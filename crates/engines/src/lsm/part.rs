@@ -1,4 +1,5 @@
-//! What a table has in memory while it is of use, such as its index: absent, being loaded by one thread, or there (L6; decision 12, invariant 19).
+//! What a table has in memory while it is of use, such as its index: absent, being loaded by one thread, or there (L6;
+//! decision 12, invariant 19).
 
 use std::{
     fmt,
@@ -41,7 +42,8 @@ impl<T: Send + Sync + 'static> Part<T> {
         Some(look(value))
     }
 
-    /// What `look` sees, after the value was loaded if it was not there. `published` is called when others can see what was loaded.
+    /// What `look` sees, after the value was loaded if it was not there. `published` is called when others can see what
+    /// was loaded.
     ///
     /// # Errors
     /// If loading fails. Then it is not there, and who comes next tries again.
@@ -92,7 +94,8 @@ impl<T: Send + Sync + 'static> fmt::Debug for Part<T> {
     }
 }
 
-/// A part of whatever sort, as the clock sees it. It is in the clock once from when it was loaded until it is taken out.
+/// A part of whatever sort, as the clock sees it. It is in the clock once from when it was loaded until it is taken
+/// out.
 pub(super) trait Resident: Send + Sync {
     /// Whether somebody has looked since this was asked last.
     fn take_use(&self) -> bool;

@@ -20,9 +20,11 @@ use ecotone_sys::{
 
 use super::records::Lsm;
 
-/// Eighths of the budget that memtables have at most: the write cache, so that replay finds memory for what the log holds (decision 1, "Log truncation").
+/// Eighths of the budget that memtables have at most: the write cache, so that replay finds memory for what the log
+/// holds (decision 1, "Log truncation").
 const EIGHTHS: usize = 3;
-/// A memtable is full with one part of so many of what all may have, or one and a half: others wait for their flush meanwhile.
+/// A memtable is full with one part of so many of what all may have, or one and a half: others wait for their flush
+/// meanwhile.
 const PARTS: usize = 3;
 /// The part of what all may have from which on writers are slowed down, in quarters.
 const SLOW_FROM: usize = 3;
@@ -106,7 +108,8 @@ impl Pool {
         if used <= from { 0.0 } else { ((used - from) as f64 / (part - from) as f64).min(1.0) }
     }
 
-    /// Counts the blocks of tables that were written for want of memory: with more of it there would have been fewer (decision 8).
+    /// Counts the blocks of tables that were written for want of memory: with more of it there would have been fewer
+    /// (decision 8).
     pub(super) fn count(&self, blocks: u64) {
         self.share.get().into_iter().for_each(|share| share.count(blocks));
     }

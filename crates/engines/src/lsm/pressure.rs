@@ -1,4 +1,5 @@
-//! How far the background is behind those who write, and how these are slowed down: early, and by little (decision 11, "Pressure"; decision 1, "Slowing down").
+//! How far the background is behind those who write, and how these are slowed down: early, and by little (decision 11,
+//! "Pressure"; decision 1, "Slowing down").
 
 use std::sync::Arc;
 
@@ -13,9 +14,11 @@ pub(super) const WAITING: usize = 2;
 /// Runs of level 0 from which on writers are slowed down, and with which they come to rest.
 pub(super) const SLOW_RUNS: usize = 8;
 pub(super) const FULL_RUNS: usize = 16;
-/// The part of what its memtables may fill from which on writers are slowed down: a flush gives a third back at once, so less than that is passed between two.
+/// The part of what its memtables may fill from which on writers are slowed down: a flush gives a third back at once,
+/// so less than that is passed between two.
 const SLOW_FROM: f64 = 0.5;
-/// What levels may have above their targets: a part of so many of the last level, and at least so many budgets of memory.
+/// What levels may have above their targets: a part of so many of the last level, and at least so many budgets of
+/// memory.
 const DEBT_PART: u64 = 4;
 const DEBT_BUDGETS: u64 = 4;
 /// The part of that with which compaction is late.
@@ -26,8 +29,8 @@ pub(super) const LATE_PART: usize = 16;
 pub(super) struct Pressure {
     /// The lateness of compaction: its bits.
     lateness: AtomicU64,
-    /// How late the levels were when the keyspace was opened, beyond where writers are slowed down, as far as it has not been worked off: the bits. It may come of
-    /// a larger memory budget, for which the same levels were not late.
+    /// How late the levels were when the keyspace was opened, beyond where writers are slowed down, as far as it has
+    /// not been worked off: the bits. It may come of a larger memory budget, for which the same levels were not late.
     inherited: AtomicU64,
     /// How far compaction is behind: the bits of a part, 0 as long as nobody is delayed for it.
     behind: AtomicU64,
@@ -35,7 +38,8 @@ pub(super) struct Pressure {
     /// Of the job that compacts, and of the one that flushes.
     pub(super) compaction: Retry,
     pub(super) flush: Retry,
-    /// Runs of level 0 that the present job takes wholly, bytes of its tables, and of records of these that have passed.
+    /// Runs of level 0 that the present job takes wholly, bytes of its tables, and of records of these that have
+    /// passed.
     job_runs: AtomicU64,
     job_bytes: AtomicU64,
     job_passed: AtomicU64,
@@ -59,8 +63,9 @@ impl Pressure {
         self.job_runs.store(0, Ordering::Relaxed);
     }
 
-    /// Runs that the present job has relieved level 0 of, in a manner of speaking: half of the part that it has read. With all of it level 0 would become too
-    /// large, with none the rate of writers would go up and down with each job (decision 16, "Pace of writers").
+    /// Runs that the present job has relieved level 0 of, in a manner of speaking: half of the part that it has read.
+    /// With all of it level 0 would become too large, with none the rate of writers would go up and down with each job
+    /// (decision 16, "Pace of writers").
     fn relief(&self) -> f64 {
         let [runs, bytes, passed] =
             [&self.job_runs, &self.job_bytes, &self.job_passed].map(|of| of.load(Ordering::Relaxed) as f64);
@@ -69,7 +74,8 @@ impl Pressure {
 }
 
 impl Lsm {
-    /// Delays who is about to write so many bytes a little while the background is behind. Without threads in the background nobody would catch up.
+    /// Delays who is about to write so many bytes a little while the background is behind. Without threads in the
+    /// background nobody would catch up.
     #[inline]
     pub(super) fn pace(self: &Arc<Self>, bytes: usize) {
         let (filled, waiting, _) = self.fill_level();
@@ -87,7 +93,8 @@ impl Lsm {
         let behind = if is_owed { self.behind() } else { 0.0 };
         if let Some(owed) = self.pressure.pace.charge(memory.max(behind), bytes) {
             if self.pool.fullness() > 0.0 {
-                // Whose memtables are large may not write any more, and nobody else asks for their flush before he needs memory.
+                // Whose memtables are large may not write any more, and nobody else asks for their flush before he
+                // needs memory.
                 self.pool.relieve();
             }
             Delay::new(&self.delays, &*self.files.context().shared.clock).sleep(owed);
@@ -116,12 +123,14 @@ impl Lsm {
         f64::from_bits(self.pressure.behind.load(Ordering::Relaxed))
     }
 
-    /// How late compaction is: at 0 nothing is due, from 1 on jobs may use all there is, and writers are slowed down (decision 16, "Pace of jobs").
+    /// How late compaction is: at 0 nothing is due, from 1 on jobs may use all there is, and writers are slowed down
+    /// (decision 16, "Pace of jobs").
     pub(super) fn lateness(&self) -> f64 {
         f64::from_bits(self.pressure.lateness.load(Ordering::Relaxed))
     }
 
-    /// Whoever writes first does not pay for what was left by an earlier life: what levels have above their targets now slows writers down only by what comes to it.
+    /// Whoever writes first does not pay for what was left by an earlier life: what levels have above their targets now
+    /// slows writers down only by what comes to it.
     pub(super) fn inherit_debt(&self) {
         if !bug!(PaceForNobody) {
             self.pressure.inherited.store(f64::INFINITY.to_bits(), Ordering::Relaxed);
@@ -134,8 +143,10 @@ impl Lsm {
         let version = self.version();
         self.look_for_space(&version);
         let budget = self.files.environment().memory.budget() as u64;
-        let (runs, debt) =
-            (version.lateness_of_level_0(self.pressure.relief()), version.lateness_of_levels(self.sizes.level_0, budget));
+        let (runs, debt) = (
+            version.lateness_of_level_0(self.pressure.relief()),
+            version.lateness_of_levels(self.sizes.level_0, budget),
+        );
         self.pressure.lateness.store(runs.max(debt).to_bits(), Ordering::Relaxed);
         let inherited = still_inherited(f64::from_bits(self.pressure.inherited.load(Ordering::Relaxed)), debt);
         self.pressure.inherited.store(inherited.to_bits(), Ordering::Relaxed);

@@ -43,8 +43,8 @@ pub(crate) struct Lsm {
     pub(super) files: Arc<Files>,
     pub(super) around: Around,
     pub(super) sizes: Sizes,
-    /// Held by the one that flushes, across its I/O. Who has waited for it looks again whether he needs it, and calls for the job when he gives it back: that only
-    /// tries (decision 16, invariants 14 and 17).
+    /// Held by the one that flushes, across its I/O. Who has waited for it looks again whether he needs it, and calls
+    /// for the job when he gives it back: that only tries (decision 16, invariants 14 and 17).
     pub(super) flushing: Turn,
     /// Held by the one that compacts, or loads records in bulk, across its I/O, likewise. Taken before `flushing`.
     pub(super) compacting: Turn,
@@ -93,7 +93,13 @@ pub(crate) struct Lsm {
 
 impl Lsm {
     /// Of a keyspace with these tables, whose memtables are some of the pool's.
-    pub(super) fn new(files: &Arc<Files>, sizes: Sizes, pool: &Arc<Pool>, version: Version<Handle>, around: Around) -> Lsm {
+    pub(super) fn new(
+        files: &Arc<Files>,
+        sizes: Sizes,
+        pool: &Arc<Pool>,
+        version: Version<Handle>,
+        around: Around,
+    ) -> Lsm {
         let present = Present::new(&files.context().shared.domain, Memtable::new(b""), version);
         Lsm {
             present,
@@ -173,13 +179,16 @@ impl Lsm {
             self.make_room()?;
             match self.room.admit(words, || self.size_of_next(), || self.free()) {
                 Err(Error::Memory { .. }) if self.pool.give_memory()? => {}
-                Err(Error::Memory { .. }) => return self.room.admit_at_last(words, || self.size_of_next(), || self.free()),
+                Err(Error::Memory { .. }) => {
+                    return self.room.admit_at_last(words, || self.size_of_next(), || self.free());
+                }
                 admitted => return admitted,
             }
         }
     }
 
-    /// The same for a record of the log. On a full disk nothing is flushed, and memtables take it as long as there is memory at all: an opening needs no space.
+    /// The same for a record of the log. On a full disk nothing is flushed, and memtables take it as long as there is
+    /// memory at all: an opening needs no space.
     pub(super) fn admit_logged(self: &Arc<Self>, operation: Operation<'_>) -> Result<Credit> {
         match self.admit(operation) {
             Err(error) if error.is_no_space() => {}

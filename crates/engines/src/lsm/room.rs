@@ -1,4 +1,5 @@
-//! Room for writes: slabs that are ready, and promises of them, so that nobody who applies a write waits or fails (decision 12, invariant 9).
+//! Room for writes: slabs that are ready, and promises of them, so that nobody who applies a write waits or fails
+//! (decision 12, invariant 9).
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ impl Room {
         Room { pool: pool.clone(), ready: Mutex::default(), bytes: AtomicU64::new(0), promised: AtomicU64::new(0) }
     }
 
-    /// Promises room for a write of so many words. `free` tells the words that are left in the slabs of the memtables that are not sealed, `size` which slab is next.
+    /// Promises room for a write of so many words. `free` tells the words that are left in the slabs of the memtables
+    /// that are not sealed, `size` which slab is next.
     ///
     /// # Errors
     /// If memtables may not have the memory for it. Then something is to be flushed.
@@ -48,11 +50,17 @@ impl Room {
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub(super) fn admit_at_last(&self, words: usize, size: impl Fn() -> Size, free: impl Fn() -> u64) -> Result<Credit> {
+    pub(super) fn admit_at_last(
+        &self,
+        words: usize,
+        size: impl Fn() -> Size,
+        free: impl Fn() -> u64,
+    ) -> Result<Credit> {
         self.promise(2 * words as u64, free, || self.pool.lease_at_last(size()))
     }
 
-    /// Promises room for a switch to another memtable, which leaves the end of a slab empty: until the one before is sealed.
+    /// Promises room for a switch to another memtable, which leaves the end of a slab empty: until the one before is
+    /// sealed.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -68,7 +76,8 @@ impl Room {
             wanted = self.promised.load(Ordering::Acquire);
         }
         let credit = Credit { words };
-        // In this order: who takes words gives his credit back afterwards, and who takes a slab makes it a memtable's afterwards. So nothing counts twice.
+        // In this order: who takes words gives his credit back afterwards, and who takes a slab makes it a memtable's
+        // afterwards. So nothing counts twice.
         while free() + self.ready_words() < wanted {
             match lease() {
                 Ok(slab) => self.add(Words::new(slab)),
@@ -103,7 +112,8 @@ impl Room {
         slab
     }
 
-    /// Gives the slabs that are ready back to the budget, if nobody was promised any. Who is promised some meanwhile waits for the end of this, and looks then.
+    /// Gives the slabs that are ready back to the budget, if nobody was promised any. Who is promised some meanwhile
+    /// waits for the end of this, and looks then.
     pub(super) fn trim(&self) {
         if self.promised.compare_exchange(0, TRIMMING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return;
@@ -133,7 +143,8 @@ impl Room {
     }
 }
 
-/// The size of the next slab of a keyspace whose memtables have so many bytes: many a keyspace has a few records and is one of thousands.
+/// The size of the next slab of a keyspace whose memtables have so many bytes: many a keyspace has a few records and is
+/// one of thousands.
 pub(super) fn size_of_next(bytes: usize) -> Size {
     if bytes < Size::Slab.bytes() { Size::Frame } else { Size::Slab }
 }
@@ -238,7 +249,10 @@ mod tests {
         assert_eq!(world.memory.used(&[Component::Memtable]), world.memory.budget() / 8 * 3, "the write cache");
         world.room.trim();
         assert!(world.room.bytes() > 0, "what is promised stays");
-        credits.into_iter().zip(10_000_u32..).for_each(|(credit, number)| world.apply(&number.to_be_bytes(), &[1; 1500], credit));
+        credits
+            .into_iter()
+            .zip(10_000_u32..)
+            .for_each(|(credit, number)| world.apply(&number.to_be_bytes(), &[1; 1500], credit));
         world.room.trim();
         assert_eq!((world.room.bytes(), world.memory.used(&[Component::Memtable])), (0, world.memtable.bytes()));
     }

@@ -1,5 +1,5 @@
-//! The space of the disk that compaction needs to go on, which writers may not take: who deletes or overwrites on a full disk gets space back by it alone (decision 11,
-//! "A full disk").
+//! The space of the disk that compaction needs to go on, which writers may not take: who deletes or overwrites on a
+//! full disk gets space back by it alone (decision 11, "A full disk").
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,8 @@ use super::{
 };
 use crate::delay::Delay;
 
-/// Tables that a slice of a job takes, and segments of the log meanwhile: one that it replaces, what comes to it, and as much again.
+/// Tables that a slice of a job takes, and segments of the log meanwhile: one that it replaces, what comes to it, and
+/// as much again.
 const TABLES: u64 = 3;
 /// How long a writer waits at most for what compaction gives back, and how often he looks for it.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,7 +69,8 @@ impl Lsm {
         self.shortage.set(needed.saturating_sub(free), self.files.context().shared.clock.now());
     }
 
-    /// Refuses what adds something, as long as space is wanting. Compaction, which may give some back, is asked for, and waited for a little while it is at work.
+    /// Refuses what adds something, as long as space is wanting. Compaction, which may give some back, is asked for,
+    /// and waited for a little while it is at work.
     ///
     /// # Errors
     /// [`NoSpace`](Error::NoSpace).
@@ -99,7 +101,8 @@ impl Lsm {
     }
 }
 
-/// Bytes for a job in slices, whose records of level 0 are there twice until it ends, and for what waits in memtables. Where there are few tables, no job has more.
+/// Bytes for a job in slices, whose records of level 0 are there twice until it ends, and for what waits in memtables.
+/// Where there are few tables, no job has more.
 fn needed(tables: u64, job: u64, memtables: u64) -> u64 {
     tables.min(job) + memtables
 }
@@ -121,6 +124,9 @@ mod tests {
 
     #[test]
     fn a_small_keyspace_needs_little() {
-        assert_eq!([(0, 0), (100, 20), (5000, 300)].map(|(tables, memtables)| needed(tables, 1600, memtables)), [0, 120, 1900]);
+        assert_eq!(
+            [(0, 0), (100, 20), (5000, 300)].map(|(tables, memtables)| needed(tables, 1600, memtables)),
+            [0, 120, 1900]
+        );
     }
 }

@@ -23,7 +23,8 @@ use crate::{
 /// How the blocks of tables are read.
 #[derive(Debug, Clone)]
 pub(super) enum Reading {
-    /// As many as scans went on for lately, and those behind meanwhile where it goes on for long, if there is memory to spare.
+    /// As many as scans went on for lately, and those behind meanwhile where it goes on for long, if there is memory to
+    /// spare.
     Learned(ReadAhead),
     /// As many as a slab has, and those of the next slab meanwhile.
     Ahead,
@@ -80,7 +81,12 @@ impl Stored {
     }
 
     /// Opens the table where it begins, and asks for what it reads first, where what it seeks can be in these blocks.
-    pub(super) fn ask(&mut self, blocks: Option<Candidates>, reads: &mut Reads<'_, usize>, number: usize) -> Result<()> {
+    pub(super) fn ask(
+        &mut self,
+        blocks: Option<Candidates>,
+        reads: &mut Reads<'_, usize>,
+        number: usize,
+    ) -> Result<()> {
         self.open_next()?;
         let Some((table, cursor)) = &mut self.present else { return Ok(()) };
         let end = match self.direction {
@@ -226,7 +232,8 @@ impl Source for Stored {
     }
 }
 
-/// Goes to the first record that a bound leaves, whose key can be in these blocks if it is above the first of the table.
+/// Goes to the first record that a bound leaves, whose key can be in these blocks if it is above the first of the
+/// table.
 fn to_first(cursor: &mut Cursor, low: &Bound<Vec<u8>>, blocks: Option<Candidates>) -> Result<bool> {
     let (Bound::Included(key) | Bound::Excluded(key)) = low else { return cursor.advance() };
     let there = match blocks {
@@ -237,7 +244,8 @@ fn to_first(cursor: &mut Cursor, low: &Bound<Vec<u8>>, blocks: Option<Candidates
     if is_left_out { cursor.advance() } else { Ok(there) }
 }
 
-/// Goes to the last record that a bound leaves, whose key can be in these blocks if it is not above the last of the table.
+/// Goes to the last record that a bound leaves, whose key can be in these blocks if it is not above the last of the
+/// table.
 fn to_last(cursor: &mut Cursor, high: &Bound<Vec<u8>>, blocks: Option<Candidates>) -> Result<bool> {
     let (Bound::Included(key) | Bound::Excluded(key), Some(blocks)) = (high, blocks) else { return cursor.retreat() };
     let there = cursor.seek(blocks, key)?;

@@ -81,7 +81,8 @@ impl Lsm {
         (filled as f64 / full as f64, memtables.len() - 1, active)
     }
 
-    /// Puts a fresh memtable before this one, which was seen to be active, unless another has done that. The one before it is sealed first.
+    /// Puts a fresh memtable before this one, which was seen to be active, unless another has done that. The one before
+    /// it is sealed first.
     pub(super) fn switch(&self, active: &Weak<Member>) -> Result<()> {
         // Nothing else is unsealed from now on, as long as this one is active.
         self.present.seal();

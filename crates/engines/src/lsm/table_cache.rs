@@ -1,5 +1,5 @@
-//! The table cache of a database (L6): indexes and filters of tables have memory while they are of use, and are loaded again when they are needed again
-//! (decision 11, "Caches"; decision 12, invariants 19 and 23).
+//! The table cache of a database (L6): indexes and filters of tables have memory while they are of use, and are loaded
+//! again when they are needed again (decision 11, "Caches"; decision 12, invariants 19 and 23).
 
 use std::{
     cell::Cell,
@@ -28,8 +28,8 @@ use super::{
 /// What a part is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// A filter. Without it a key is looked for in a block in vain, so that it is had if there is memory. The first to go: it has many times the bytes of an
-    /// index for each read that it saves.
+    /// A filter. Without it a key is looked for in a block in vain, so that it is had if there is memory. The first to
+    /// go: it has many times the bytes of an index for each read that it saves.
     Filter,
     /// An index, or a partition of one. Nothing is found without it.
     Index,
@@ -99,8 +99,14 @@ impl TableCache {
     /// Loads a part that has so many bytes when it is loaded by `read`, which gets its frames from what it is given.
     ///
     /// # Errors
-    /// Those of `read`. [`Error::Memory`] for a filter if memory is short, and for an index only if the budget has not its bytes even without all other parts.
-    pub(super) fn load<T>(&self, sort: Sort, bytes: usize, read: impl Fn(&dyn Fn() -> Result<Block>) -> Result<T>) -> Result<T> {
+    /// Those of `read`. [`Error::Memory`] for a filter if memory is short, and for an index only if the budget has not
+    /// its bytes even without all other parts.
+    pub(super) fn load<T>(
+        &self,
+        sort: Sort,
+        bytes: usize,
+        read: impl Fn(&dyn Fn() -> Result<Block>) -> Result<T>,
+    ) -> Result<T> {
         self.share().count(bytes.div_ceil(PAGE) as u64);
         self.make_room(sort, bytes)?;
         let read = || {
@@ -120,8 +126,8 @@ impl TableCache {
         read()
     }
 
-    /// Loads indexes together by `read`, which gets the frames of one that has so many bytes from what it is given, and does without it where there are none to
-    /// spare. What is loaded half is never more than may be.
+    /// Loads indexes together by `read`, which gets the frames of one that has so many bytes from what it is given, and
+    /// does without it where there are none to spare. What is loaded half is never more than may be.
     pub(super) fn load_together<T>(&self, read: impl FnOnce(&dyn Fn(usize) -> Option<Vec<Block>>) -> T) -> T {
         let _beside_others = self.loads.read();
         read(&|bytes| {
@@ -161,8 +167,8 @@ impl TableCache {
         has_room()
     }
 
-    /// A frame that is free, or that another cache has above its part, or in place of parts of this one with as many bytes as will be used of it. What it has more
-    /// it lends from what is kept for what must go on.
+    /// A frame that is free, or that another cache has above its part, or in place of parts of this one with as many
+    /// bytes as will be used of it. What it has more it lends from what is kept for what must go on.
     fn lease(&self, sort: Sort, used: usize) -> Result<Block> {
         if let Some(block) = self.lease_from_others(sort) {
             return Ok(block);
@@ -189,7 +195,8 @@ impl TableCache {
         Error::Memory { what: sort.component().name(), budget: self.memory.budget() as u64 }
     }
 
-    /// Evicts parts until so many bytes are free, or there are no more of these sorts. The bytes that came free. It waits for pins alone.
+    /// Evicts parts until so many bytes are free, or there are no more of these sorts. The bytes that came free. It
+    /// waits for pins alone.
     fn evict(&self, bytes: usize, sorts: &[Sort]) -> usize {
         gather(bytes, 1, || sorts.iter().map(|sort| self.evict_one(*sort)).find(|freed| *freed > 0).unwrap_or(0))
     }

@@ -2,7 +2,8 @@
 
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
-/// Bytes that are read and written for about what one more run costs a scan, which is 3 to 4 µs of processor: those of 50 records, and of the seek.
+/// Bytes that are read and written for about what one more run costs a scan, which is 3 to 4 µs of processor: those of
+/// 50 records, and of the seek.
 const RUN: u64 = 256;
 /// Of all that may be paid, the part after which it is looked whether something has become due.
 const LOOKS: u64 = 8;
@@ -14,8 +15,8 @@ pub(super) struct Toll {
 }
 
 impl Toll {
-    /// A scan came to so many more runs than one. No more than `most` bytes are paid: what comes later is not to be had for what was long ago. Whether so much more was that it is
-    /// worth a look.
+    /// A scan came to so many more runs than one. No more than `most` bytes are paid: what comes later is not to be had
+    /// for what was long ago. Whether so much more was that it is worth a look.
     pub(super) fn pass(&self, runs: u64, most: u64) -> bool {
         let before = self.paid();
         if runs == 0 || before >= most {

@@ -1,4 +1,5 @@
-//! Bringing what is below the tables of a range back into these (decision 14, "Going back"; decision 15, invariants 10, 13 and 15): piece by piece.
+//! Bringing what is below the tables of a range back into these (decision 14, "Going back"; decision 15, invariants 10,
+//! 13 and 15): piece by piece.
 
 use std::{ops::Bound, sync::Arc};
 
@@ -19,7 +20,8 @@ use crate::rest::{Direction, Rest};
 const LAST: Place = Place::Level(1);
 
 impl Lsm {
-    /// Has nothing below the tables of what is covered of a range, rounded outward. What was there goes when nobody reads it any more.
+    /// Has nothing below the tables of what is covered of a range, rounded outward. What was there goes when nobody
+    /// reads it any more.
     pub(crate) fn uncover(self: &Arc<Self>, lower: &[u8], upper: &[u8]) -> Result<()> {
         let mut from = lower.to_vec();
         while *from < *upper {
@@ -31,9 +33,14 @@ impl Lsm {
         cleared
     }
 
-    /// Uncovers the first piece of what is covered of a range, with a turn of its own, and tells when it has that. Gives where it ends. Its pages are cleared by who
-    /// has the turn when nobody reads them any more.
-    pub(crate) fn uncover_next(self: &Arc<Self>, from: &[u8], upper: &[u8], has_turn: impl FnOnce()) -> Result<Vec<u8>> {
+    /// Uncovers the first piece of what is covered of a range, with a turn of its own, and tells when it has that.
+    /// Gives where it ends. Its pages are cleared by who has the turn when nobody reads them any more.
+    pub(crate) fn uncover_next(
+        self: &Arc<Self>,
+        from: &[u8],
+        upper: &[u8],
+        has_turn: impl FnOnce(),
+    ) -> Result<Vec<u8>> {
         let Some(base) = self.base() else { return Ok(upper.to_vec()) };
         let turn = self.compacting.lock();
         has_turn();
@@ -44,8 +51,8 @@ impl Lsm {
         uncovered.and_then(|end| self.files.conclude().map(|()| end))
     }
 
-    /// Empties what is below the tables of ranges that were uncovered and that nobody reads as they were any more. Where that cannot be it is tried again by the
-    /// next who has the turn, and by the next opening. The turn is held.
+    /// Empties what is below the tables of ranges that were uncovered and that nobody reads as they were any more.
+    /// Where that cannot be it is tried again by the next who has the turn, and by the next opening. The turn is held.
     pub(super) fn clear_uncovered(&self) -> Result<()> {
         let Some(base) = self.base() else { return Ok(()) };
         self.present.drain();

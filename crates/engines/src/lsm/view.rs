@@ -1,4 +1,5 @@
-//! What a keyspace consists of at one moment, in memory and on disk, and how that is replaced (decision 12, invariants 1 to 4).
+//! What a keyspace consists of at one moment, in memory and on disk, and how that is replaced (decision 12, invariants
+//! 1 to 4).
 
 use std::sync::{Arc, Weak};
 
@@ -38,7 +39,8 @@ impl Member {
     }
 }
 
-/// All that says what a keyspace has. A key's newest record is in the first that has the key, of the memtables from young to old and then the version.
+/// All that says what a keyspace has. A key's newest record is in the first that has the key, of the memtables from
+/// young to old and then the version.
 #[derive(Debug)]
 pub(super) struct View<V> {
     /// From young to old. Operations are applied to the first.
@@ -53,7 +55,8 @@ impl<V> View<V> {
         &self.memtables[0].memtable
     }
 
-    /// Those to which somebody may still apply something: at most two, of which the second is one that was just switched from.
+    /// Those to which somebody may still apply something: at most two, of which the second is one that was just
+    /// switched from.
     pub(super) fn unsealed(&self) -> impl Iterator<Item = &Memtable> + Clone {
         self.memtables.iter().filter(|member| !member.is_sealed()).map(|member| &member.memtable)
     }
@@ -112,9 +115,14 @@ impl<V: Send + Sync + 'static> Present<V> {
         self.slot.load(pin).expect("there is always a view")
     }
 
-    /// Looks for a key in memory: whether its newest record has a value, which is appended to `value`. What the cache in front of the version has is older than what
-    /// memtables have (invariant 9 of decision 15).
-    pub(super) fn search(&self, sought: Hashed<'_>, value: &mut Vec<u8>, front: Option<&dyn Front>) -> Result<bool, Beyond<V>> {
+    /// Looks for a key in memory: whether its newest record has a value, which is appended to `value`. What the cache
+    /// in front of the version has is older than what memtables have (invariant 9 of decision 15).
+    pub(super) fn search(
+        &self,
+        sought: Hashed<'_>,
+        value: &mut Vec<u8>,
+        front: Option<&dyn Front>,
+    ) -> Result<bool, Beyond<V>> {
         let Some(front) = front else { return self.search_memtables(sought, value, None) };
         // Before the cache: what a flush takes out of them in between is newer than what the cache had till then.
         let in_memory = self.load(&self.pin()).find(sought, value);
@@ -129,7 +137,12 @@ impl<V: Send + Sync + 'static> Present<V> {
     }
 
     /// If no memtable has the key, the version of the same view: what is flushed in between would be in neither.
-    fn search_memtables(&self, sought: Hashed<'_>, value: &mut Vec<u8>, ticket: Option<Ticket>) -> Result<bool, Beyond<V>> {
+    fn search_memtables(
+        &self,
+        sought: Hashed<'_>,
+        value: &mut Vec<u8>,
+        ticket: Option<Ticket>,
+    ) -> Result<bool, Beyond<V>> {
         let pin = self.pin();
         let view = self.load(&pin);
         let beyond = || Beyond { version: view.version.clone(), ticket };

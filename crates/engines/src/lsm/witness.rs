@@ -1,4 +1,5 @@
-//! Reads of builds for tests, which go on after their first find and have the ledger judge what they meet (decision 15, "The ledger").
+//! Reads of builds for tests, which go on after their first find and have the ledger judge what they meet (decision 15,
+//! "The ledger").
 
 use std::sync::Arc;
 
@@ -47,8 +48,8 @@ impl Lsm {
         }
     }
 
-    /// All that counts of a key, unless the version was replaced while it was read. What is older is read before what is younger, so that what a flush brings to
-    /// pages or cache, and has not published, is met in its memtable.
+    /// All that counts of a key, unless the version was replaced while it was read. What is older is read before what
+    /// is younger, so that what a flush brings to pages or cache, and has not published, is met in its memtable.
     fn layers(&self, key: &[u8]) -> Result<Option<Layers>> {
         let (version, mut layers, mut value) = (self.version(), Layers::default(), Vec::new());
         if let Some(base) = self.base().filter(|_| version.covers().at(key).is_some())
@@ -67,7 +68,9 @@ impl Lsm {
         for member in &view.memtables {
             value.clear();
             let record = member.memtable.get(self.hash(key), key, &mut value);
-            layers.above.extend(record.map(|(answer, seq)| Met::new((answer == Answer::Value).then_some(&value[..]), Some(seq))));
+            layers.above.extend(
+                record.map(|(answer, seq)| Met::new((answer == Answer::Value).then_some(&value[..]), Some(seq))),
+            );
         }
         layers.above.extend(cached);
         Ok(Arc::ptr_eq(&view.version, &version).then_some(layers))

@@ -1,9 +1,10 @@
-//! The page cache: pages that scans came to lately (T17; decision 8). A database has one for the pages of its trees and one, the *block cache*, for the blocks of
-//! its tables (decision 11, "Caches").
+//! The page cache: pages that scans came to lately (T17; decision 8). A database has one for the pages of its trees and
+//! one, the *block cache*, for the blocks of its tables (decision 11, "Caches").
 //!
-//! The record cache serves points and is blind to scans: whether a key between two cached ones is absent only its page knows. Pages come in
-//! when a scan opens them, and lie here as they were checked. Invariants 17 to 19 and the division of the memory are in
-//! `docs/decisions/0008-pages-for-scans.md`; a shard is in [`shard`], how it finds a page in [`table`].
+//! The record cache serves points and is blind to scans: whether a key between two cached ones is absent only its page
+//! knows. Pages come in when a scan opens them, and lie here as they were checked. Invariants 17 to 19 and the division
+//! of the memory are in `docs/decisions/0008-pages-for-scans.md`; a shard is in [`shard`], how it finds a page in
+//! [`table`].
 
 mod shard;
 mod table;
@@ -116,7 +117,8 @@ impl PageCache {
         self.share.get().is_some() && self.shard(id).read(id, to)
     }
 
-    /// Takes a page in that was read after `ticket` was taken and was checked, unless it was written meanwhile (invariant 18). Waits for nothing.
+    /// Takes a page in that was read after `ticket` was taken and was checked, unless it was written meanwhile
+    /// (invariant 18). Waits for nothing.
     pub(crate) fn admit(&self, id: PageId, page: &[u8], ticket: Ticket) {
         let share = self.share.get_or_init(|| self.join());
         let mut shard = self.shard(id);
@@ -133,11 +135,14 @@ impl PageCache {
 
     fn join(&self) -> Share {
         let this = self.this.clone();
-        self.memory
-            .join(Held::Components(self.component), Box::new(move |bytes| this.upgrade().map_or(0, |cache| cache.shrink(bytes))))
+        self.memory.join(
+            Held::Components(self.component),
+            Box::new(move |bytes| this.upgrade().map_or(0, |cache| cache.shrink(bytes))),
+        )
     }
 
-    /// Forgets a page that was written: the new bytes are on disk, and neither the record cache nor the index has come to rely on them yet (invariant 17).
+    /// Forgets a page that was written: the new bytes are on disk, and neither the record cache nor the index has come
+    /// to rely on them yet (invariant 17).
     pub(crate) fn forget(&self, id: PageId) {
         if bug!(KeepPage) {
             return;
@@ -146,7 +151,8 @@ impl PageCache {
         self.shard(id).forget(id);
     }
 
-    /// Forgets the pages of a keyspace. What a late scan brings in after that nobody asks for, since no number is given twice.
+    /// Forgets the pages of a keyspace. What a late scan brings in after that nobody asks for, since no number is given
+    /// twice.
     pub(crate) fn forget_keyspace(&self, keyspace: u16) {
         self.shards.iter().for_each(|shard| shard.lock().forget_keyspace(keyspace));
     }
@@ -166,7 +172,8 @@ impl PageCache {
         })
     }
 
-    /// Gives the slabs back in which no page is left, after many were forgotten: nobody would ask this cache for them while it has less than its part.
+    /// Gives the slabs back in which no page is left, after many were forgotten: nobody would ask this cache for them
+    /// while it has less than its part.
     pub(crate) fn trim(&self) {
         self.shards.iter().for_each(|shard| shard.lock().trim());
     }

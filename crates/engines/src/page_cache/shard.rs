@@ -70,7 +70,8 @@ impl Shard {
         self.touch(id) && self.copy(id, to)
     }
 
-    /// Takes in a page unless it is here. When memory is short, only one that was here or was refused lately. True if the budget is to be asked for more.
+    /// Takes in a page unless it is here. When memory is short, only one that was here or was refused lately. True if
+    /// the budget is to be asked for more.
     pub(super) fn admit(&mut self, id: PageId, page: &[u8], memory: (&Memory, Component)) -> bool {
         let known = self.find(id).map(|(_, entry)| entry.frame());
         if let Some(Some(_)) = known {

@@ -29,8 +29,8 @@ impl PageId {
     }
 }
 
-/// What an entry says: a page (48 bits), its frame (12), its priority (3), and that there is one (1). Zero is an empty place. An entry without a frame
-/// is a *ghost*: of a page that did not come in when it was read.
+/// What an entry says: a page (48 bits), its frame (12), its priority (3), and that there is one (1). Zero is an empty
+/// place. An entry without a frame is a *ghost*: of a page that did not come in when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry(u64);
 

@@ -1,4 +1,5 @@
-//! What the first page of a file says that is written once, whether it verifies or not. Who uses it looks at checksums that depend on it.
+//! What the first page of a file says that is written once, whether it verifies or not. Who uses it looks at checksums
+//! that depend on it.
 
 use std::sync::Arc;
 

@@ -104,13 +104,15 @@ impl Problems {
 pub struct Findings {
     /// Units with a checksum that held something: pages of a tree, blocks of tables, pages of a hot log.
     pub pages: u64,
-    /// Those of them that cannot be read or do not verify. Without a whole index, pages of a tree that were free are among them.
+    /// Those of them that cannot be read or do not verify. Without a whole index, pages of a tree that were free are
+    /// among them.
     pub damaged: u64,
     /// Where nothing was found.
     pub missing: Ranges,
     /// Where something was found that may not be the newest, or not all: records may be old, missing, or deleted ones.
     pub doubtful: Ranges,
-    /// What is damaged or missing of files, each with the file and the place in it. Damaged pages of a tree are only counted.
+    /// What is damaged or missing of files, each with the file and the place in it. Damaged pages of a tree are only
+    /// counted.
     pub problems: Problems,
 }
 

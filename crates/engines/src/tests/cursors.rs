@@ -18,8 +18,8 @@ pub(crate) fn change(said: &mut Said, keys: u32, random: &mut SmallRng, write: i
     said.entry(key).or_insert_with(|| vec![None]).push(value);
 }
 
-/// Goes through a cursor, by the seed from one end or from both, each time that `goes_on` does nothing else. It gives each key once, with what that said since it was
-/// made. Gives the number of records.
+/// Goes through a cursor, by the seed from one end or from both, each time that `goes_on` does nothing else. It gives
+/// each key once, with what that said since it was made. Gives the number of records.
 pub(crate) fn go_through(
     mut cursor: Box<dyn Cursor>,
     seed: u64,

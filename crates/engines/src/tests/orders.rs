@@ -17,7 +17,10 @@ pub(crate) fn all_orders<W: 'static>(
 }
 
 /// Another thread of a model.
-pub(crate) fn spawn<W: 'static, T: 'static>(world: &Arc<W>, work: impl FnOnce(&W) -> T + 'static) -> thread::JoinHandle<T> {
+pub(crate) fn spawn<W: 'static, T: 'static>(
+    world: &Arc<W>,
+    work: impl FnOnce(&W) -> T + 'static,
+) -> thread::JoinHandle<T> {
     let world = world.clone();
     thread::spawn(move || work(&world))
 }

@@ -18,12 +18,14 @@ use super::{
 pub(crate) type Absorbed = (Vec<u8>, Option<Vec<u8>>);
 
 impl Tree {
-    /// Brings records into pages, over what these have. Their keys ascend, and nobody else writes any of them; they are durable when it returns, but for the log's
-    /// tail. Gives their number. After an error some have come, from the first on, and some segments may have more. Whether those that the pages had not are `inserts`
-    /// the forecast is to know: they may have been elsewhere.
+    /// Brings records into pages, over what these have. Their keys ascend, and nobody else writes any of them; they are
+    /// durable when it returns, but for the log's tail. Gives their number. After an error some have come, from the
+    /// first on, and some segments may have more. Whether those that the pages had not are `inserts` the forecast is to
+    /// know: they may have been elsewhere.
     ///
     /// # Errors
-    /// If the records end with one, memory or space on the disk is wanting, or something is damaged or cannot be read or written.
+    /// If the records end with one, memory or space on the disk is wanting, or something is damaged or cannot be read
+    /// or written.
     pub fn absorb(&self, records: &mut dyn Iterator<Item = Result<Absorbed>>, inserts: bool) -> Result<u64> {
         let mut absorbed = 0;
         loop {
@@ -49,7 +51,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Claims the segments of the records from `start` on, a round's pages at most, and deals out these. There is at least one.
+    /// Claims the segments of the records from `start` on, a round's pages at most, and deals out these. There is at
+    /// least one.
     fn take_shares(&self, claim: &mut Claim<'_>, records: &DirtyRecords, start: &mut usize) -> Result<Vec<Share<'_>>> {
         let (mut shares, mut pages) = (Vec::new(), 0);
         while *start < records.len() {
@@ -76,7 +79,8 @@ impl Tree {
         Ok(shares)
     }
 
-    /// Writes records into their segments, in place where that is less. Gives keys of pages that deletes left too empty.
+    /// Writes records into their segments, in place where that is less. Gives keys of pages that deletes left too
+    /// empty.
     fn absorb_shares(&self, shares: Vec<Share<'_>>, inserts: bool) -> Result<Vec<Vec<u8>>> {
         let (thin, mut thick): (Vec<_>, Vec<_>) = shares.into_iter().partition(Share::is_thin);
         let Leftover { full, failed, sparse } = self.write_shares(thin, inserts)?;
@@ -84,7 +88,9 @@ impl Tree {
         thick.extend(self.together(&failed));
         thick.sort_unstable_by(|one, other| one.at.lower.cmp(&other.at.lower));
         if !thick.is_empty() {
-            let plan = |tree: &Tree, hood: &Neighbourhood<'_>| Some(tree.plan(&hood.records, hood.lower(), hood.upper(), None));
+            let plan = |tree: &Tree, hood: &Neighbourhood<'_>| {
+                Some(tree.plan(&hood.records, hood.lower(), hood.upper(), None))
+            };
             self.rebuild(self.hoods(thick, inserts), plan)?;
         }
         Ok(sparse)

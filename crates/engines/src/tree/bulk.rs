@@ -10,7 +10,10 @@ pub(super) const CHUNK: usize = 192 * PAGE;
 
 impl Tree {
     /// Loads ascending records above every key present.
-    pub(crate) fn load_sorted(self: &std::sync::Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
+    pub(crate) fn load_sorted(
+        self: &std::sync::Arc<Self>,
+        records: &mut dyn Iterator<Item = Result<Record>>,
+    ) -> Result<u64> {
         let mut last = self.last_key()?;
         let mut chunk = Records::default();
         let mut loaded = 0;
@@ -34,8 +37,8 @@ impl Tree {
         }
     }
 
-    /// Loads a chunk, segment by segment: mostly all of it goes into the last one, but others may have written above it meanwhile, and these have segments of
-    /// their own then.
+    /// Loads a chunk, segment by segment: mostly all of it goes into the last one, but others may have written above it
+    /// meanwhile, and these have segments of their own then.
     fn load_chunk(&self, chunk: Records) -> Result<u64> {
         let mut loaded = 0;
         while loaded < chunk.len() {

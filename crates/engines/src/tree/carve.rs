@@ -18,8 +18,8 @@ use super::{
 const ROW: usize = 256;
 
 impl Tree {
-    /// Makes one empty segment of what the pages have of a range, from `lower` on and below `upper`, or of all behind. Both become walls. Of a segment that reaches beyond the range
-    /// another empty one stays there.
+    /// Makes one empty segment of what the pages have of a range, from `lower` on and below `upper`, or of all behind.
+    /// Both become walls. Of a segment that reaches beyond the range another empty one stays there.
     ///
     /// # Errors
     /// If memory or space on the disk is wanting, or a write fails. Then a part of the range may be empty.
@@ -89,11 +89,13 @@ impl Tree {
         self.store.walls.add(fence);
     }
 
-    /// How far so many bytes of pages reach from a key on, to another one at most, and how many there are till then. A segment counts where it begins,
-    /// or if it has all of these keys.
+    /// How far so many bytes of pages reach from a key on, to another one at most, and how many there are till then. A
+    /// segment counts where it begins, or if it has all of these keys.
     pub(crate) fn extent(&self, lower: &[u8], upper: &[u8], most: u64) -> (Vec<u8>, u64) {
         let (mut bytes, mut around) = (0, 0);
-        for (fence, segment) in self.store.index.snapshot().ascend(lower).take_while(|(fence, _)| fence.as_slice() < upper) {
+        for (fence, segment) in
+            self.store.index.snapshot().ascend(lower).take_while(|(fence, _)| fence.as_slice() < upper)
+        {
             if bytes >= most && fence.as_slice() > lower {
                 return (fence, bytes);
             }
@@ -121,14 +123,17 @@ impl Tree {
         overlapping.map_while(|at| self.claim_segment(claim, &at)).collect()
     }
 
-    /// Replaces neighbours by an empty segment that begins at `lower` and ends with them, or at `upper`, and by empty ones on both sides.
+    /// Replaces neighbours by an empty segment that begins at `lower` and ends with them, or at `upper`, and by empty
+    /// ones on both sides.
     fn carve_row(&self, row: Vec<Located>, lower: &[u8], upper: Option<&[u8]>) -> Result<()> {
         let mut hood = Neighbourhood::new(row.into_iter().map(Share::empty).collect());
         let before = Some(hood.lower()).filter(|first| *first < lower);
         let behind = upper.filter(|upper| hood.upper().is_none_or(|end| *upper < end));
         let fences = [before, Some(lower), behind].into_iter().flatten();
-        let single =
-            |lower: &[u8]| Planned { placement: Placement::Single, pages: vec![Part { lower: lower.to_vec(), records: 0..0 }] };
+        let single = |lower: &[u8]| Planned {
+            placement: Placement::Single,
+            pages: vec![Part { lower: lower.to_vec(), records: 0..0 }],
+        };
         hood.plan = fences.map(single).collect();
         let mut claim = self.store.claims.claim();
         let replaced = self.carry_out(&mut [hood], &mut claim)?;

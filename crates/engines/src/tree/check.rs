@@ -41,8 +41,9 @@ impl Tree {
         Ok(Some(next))
     }
 
-    /// Checks one segment, under a claim, so that a page that fails is damaged and not being written. Counts the records from `from` on, since what lies before
-    /// may have been counted as another segment's. False if the index has moved on.
+    /// Checks one segment, under a claim, so that a page that fails is damaged and not being written. Counts the
+    /// records from `from` on, since what lies before may have been counted as another segment's. False if the index
+    /// has moved on.
     fn check_segment(&self, at: &Located, from: &[u8], check: &mut Check) -> Result<bool> {
         let mut claim = self.store.claims.claim();
         let at = loop {
@@ -64,7 +65,9 @@ impl Tree {
         let checked = self.store.read(&homes, Cause::Check).and_then(|stored| {
             let pages = self.store.claimed_segment(&at, &stored)?;
             let homes = homes.iter().zip(&pages).zip(&dirty);
-            Ok(homes.map(|((home, pages), dirty)| self.count(*home, pages, dirty, from, &mut check.problems)).sum::<u64>())
+            Ok(homes
+                .map(|((home, pages), dirty)| self.count(*home, pages, dirty, from, &mut check.problems))
+                .sum::<u64>())
         });
         match checked {
             Ok(records) => check.records += records,
@@ -74,7 +77,14 @@ impl Tree {
     }
 
     /// Records of a home from `from` on.
-    fn count(&self, home: Home, pages: &Pages<'_>, dirty: &DirtyRecords, from: &[u8], problems: &mut Vec<String>) -> u64 {
+    fn count(
+        &self,
+        home: Home,
+        pages: &Pages<'_>,
+        dirty: &DirtyRecords,
+        from: &[u8],
+        problems: &mut Vec<String>,
+    ) -> u64 {
         let (base, overflow) = pages;
         let in_base = |page: &Page<'_>, suffix: &[u8]| base.search(&[page.prefix(), suffix].concat()).is_ok();
         if overflow.is_some_and(|page| page.iter().any(|entry| in_base(&page, entry.suffix))) {

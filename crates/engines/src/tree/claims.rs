@@ -8,7 +8,8 @@ use std::{
 use ecotone_substrate::held::{self, Held, Kind};
 use ecotone_sys::primitive::Mutex;
 
-/// The base pages that are claimed, and by how many. A claim is only ever tried: whoever fails does something else or comes back.
+/// The base pages that are claimed, and by how many. A claim is only ever tried: whoever fails does something else or
+/// comes back.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     pages: Mutex<HashMap<u32, u32>>,

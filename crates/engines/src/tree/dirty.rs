@@ -131,7 +131,10 @@ mod tests {
         assert!(records.iter().eq(given.into_iter().map(record)));
         assert_eq!((records.len(), records.bytes()), (4, 10));
         assert_eq!((records.iter().next(), records.last()), (Some(record(given[0])), Some(record(given[3]))));
-        assert_eq!(["", "a", "b", "bb", "e"].map(|key| records.search(key.as_bytes())), [Err(0), Ok(0), Err(1), Ok(1), Err(4)]);
+        assert_eq!(
+            ["", "a", "b", "bb", "e"].map(|key| records.search(key.as_bytes())),
+            [Err(0), Ok(0), Err(1), Ok(1), Err(4)]
+        );
         assert!(records.part(1..3).iter().eq([record(given[1]), record(given[2])]));
         let mut reversed = records.clone();
         reversed.reverse();

@@ -43,7 +43,8 @@ struct Commons {
     cache: Arc<Cache>,
     pages: Arc<PageCache>,
     writeback: Arc<Writeback>,
-    /// The next keyspace's number within the caches. Never given twice in a process, so that a late reader of a dropped keyspace harms no other.
+    /// The next keyspace's number within the caches. Never given twice in a process, so that a late reader of a dropped
+    /// keyspace harms no other.
     next: Mutex<u16>,
 }
 
@@ -102,7 +103,12 @@ impl TreeFamily {
 
 impl TreeFamily {
     /// A tree without records, in a file that was just made.
-    pub(crate) fn empty(&self, context: &Context, options: (TreeOptions, PageFill), file: &PageFile) -> Result<Arc<Tree>> {
+    pub(crate) fn empty(
+        &self,
+        context: &Context,
+        options: (TreeOptions, PageFill),
+        file: &PageFile,
+    ) -> Result<Arc<Tree>> {
         let Shared { storage, memory, double_write, .. } = &context.shared;
         let space = Space::new(file)?;
         let pages = space.allocate(1)?;

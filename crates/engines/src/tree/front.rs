@@ -1,4 +1,5 @@
-//! The record cache in front of what a keyspace has elsewhere too, of which nothing is dirty here (decision 15, invariant 9).
+//! The record cache in front of what a keyspace has elsewhere too, of which nothing is dirty here (decision 15,
+//! invariant 9).
 
 use std::sync::Arc;
 

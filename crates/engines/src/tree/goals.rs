@@ -24,14 +24,23 @@ pub enum PageFill {
 }
 
 impl Tree {
-    /// Plans the segments of a range. If so many percent are to be `filled`, pages are filled one after the other and the last is left as it comes.
-    pub(crate) fn plan(&self, records: &Records, lower: &[u8], upper: Option<&[u8]>, filled: Option<u8>) -> Vec<Planned> {
+    /// Plans the segments of a range. If so many percent are to be `filled`, pages are filled one after the other and
+    /// the last is left as it comes.
+    pub(crate) fn plan(
+        &self,
+        records: &Records,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+        filled: Option<u8>,
+    ) -> Vec<Planned> {
         let layout = if filled.is_some() { fill_up } else { spread };
         let fill = filled.map_or_else(|| self.fill(records, lower), Fill::Even);
         let goals = Goals { fill, most_pages: self.options.segment_pages, model: self.options.model };
         let mut planned = layout(records, lower, upper, &goals);
         if let Some(last) = planned.pop_if(|last| upper.is_none() && last.pages.len() > 1) {
-            planned.extend(with_last_apart(records, &last, |records, lower, upper| layout(records, lower, Some(upper), &goals)));
+            planned.extend(with_last_apart(records, &last, |records, lower, upper| {
+                layout(records, lower, Some(upper), &goals)
+            }));
         }
         planned
     }
@@ -51,15 +60,19 @@ impl Tree {
     fn foretold(&self, records: &Records, full: u8) -> u8 {
         let Some(last) = records.len().checked_sub(1) else { return full };
         // Pages are about three quarters full.
-        let population =
-            u64::from(self.store.space.used()) * (PAGE as u64 * 3 / 4) * records.len() as u64 / records.bytes().max(1) as u64;
+        let population = u64::from(self.store.space.used()) * (PAGE as u64 * 3 / 4) * records.len() as u64
+            / records.bytes().max(1) as u64;
         self.forecast.fill(records.get(0).0, records.get(last).0, records.len(), population, full)
     }
 }
 
-/// Plans the last segment of all once more, so that its last page is a segment of its own: keys that only rise then find one page to reorganise, not
-/// sixteen.
-fn with_last_apart(records: &Records, last: &Planned, layout: impl Fn(&Records, &[u8], &[u8]) -> Vec<Planned>) -> Vec<Planned> {
+/// Plans the last segment of all once more, so that its last page is a segment of its own: keys that only rise then
+/// find one page to reorganise, not sixteen.
+fn with_last_apart(
+    records: &Records,
+    last: &Planned,
+    layout: impl Fn(&Records, &[u8], &[u8]) -> Vec<Planned>,
+) -> Vec<Planned> {
     let [first, .., tail] = last.pages.as_slice() else { return vec![last.clone()] };
     let start = first.records.start;
     let mut planned = layout(&records.part(start..tail.records.start), &first.lower, &tail.lower);

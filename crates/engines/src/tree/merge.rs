@@ -8,8 +8,8 @@ use ecotone_substrate::page::{
 
 use super::{dirty::DirtyRecord, records::Records};
 
-/// Adds the records of a home as a reader sees them: base and overflow together, with the dirty records over them. `seen` is told of each record that is stored, by
-/// nothing, and of each dirty one whose key neither page has.
+/// Adds the records of a home as a reader sees them: base and overflow together, with the dirty records over them.
+/// `seen` is told of each record that is stored, by nothing, and of each dirty one whose key neither page has.
 pub(crate) fn visible<'d>(
     (base, overflow): &(Page<'_>, Option<Page<'_>>),
     dirty: impl Iterator<Item = DirtyRecord<'d>>,
@@ -144,7 +144,8 @@ pub(crate) struct Changed {
     pub(crate) removed: usize,
 }
 
-/// Puts each dirty record where its key is, new keys into the base page while they fit and then into the overflow page (decision 2, invariant 1).
+/// Puts each dirty record where its key is, new keys into the base page while they fit and then into the overflow page
+/// (decision 2, invariant 1).
 pub(crate) fn write_out<'d>(
     base: &Page<'_>,
     overflow: Option<&Page<'_>>,
@@ -188,11 +189,16 @@ pub(crate) fn write_out<'d>(
     if !fits {
         return Outcome::Reorganise;
     }
-    Outcome::Pages(Changed { base: change(Some(base), to_base), overflow: change(overflow, to_overflow), base_bytes, removed })
+    Outcome::Pages(Changed {
+        base: change(Some(base), to_base),
+        overflow: change(overflow, to_overflow),
+        base_bytes,
+        removed,
+    })
 }
 
-/// Where a page has records with values of the same lengths as all of these: then they can be replaced where they stand, which costs far less than to build the
-/// page anew.
+/// Where a page has records with values of the same lengths as all of these: then they can be replaced where they
+/// stand, which costs far less than to build the page anew.
 fn positions<'d>(page: &Page<'_>, dirty: impl Iterator<Item = DirtyRecord<'d>>) -> Option<Vec<usize>> {
     let position = |record: DirtyRecord<'_>| {
         let position = page.search(record.key).ok()?;

@@ -1,8 +1,8 @@
 //! The tree engine: a record cache over a segment store of update-in-place pages (after TreeLine, VLDB 2023).
 //!
-//! Protocol and invariants are told in `docs/decisions/0002-tree-first-form.md`; the parts are
-//! [`cache`] (T1, T3, T4), [`store`] with [`index`] and [`space`] (T5, T6), [`lookup`], [`scan`] (T17), [`write_out`],
-//! [`reorganise`] (T10–T13), [`bulk`]. What the adaptive engine has below its tables is made by [`absorb`] and [`carve`].
+//! Protocol and invariants are told in `docs/decisions/0002-tree-first-form.md`; the parts are [`cache`] (T1, T3, T4),
+//! [`store`] with [`index`] and [`space`] (T5, T6), [`lookup`], [`scan`] (T17), [`write_out`], [`reorganise`]
+//! (T10–T13), [`bulk`]. What the adaptive engine has below its tables is made by [`absorb`] and [`carve`].
 
 mod absorb;
 mod blob;
@@ -64,7 +64,9 @@ use self::{
 };
 use crate::{
     delay::Delay,
-    engine::{Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey, VisitValue},
+    engine::{
+        Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey, VisitValue,
+    },
     idle::{self, FEW, LITTLE},
     lengths::Lengths,
     page_cache::{PageCache, PageId},
@@ -301,7 +303,9 @@ impl Engine for Tree {
         // What is applied later need not be waited for, so a flush ends under any load.
         self.write_out_below(below.min(newest.saturating_add(1)))?;
         if below > newest {
-            let _ = self.deletes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |all| Some(all.saturating_sub(deletes)));
+            let _ = self
+                .deletes
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |all| Some(all.saturating_sub(deletes)));
         }
         self.writeback.start_tidying(&self.context.shared);
         Ok(())
@@ -381,9 +385,14 @@ impl Tree {
         self.get_from_pages(keys, (0..keys.len()).map(|position| (position, None)).collect(), found)
     }
 
-    /// Searches the pages for keys that the cache does not hold, with many reads in flight. While `found` runs, which may call the database, nothing is held but
-    /// windows.
-    fn get_from_pages(&self, keys: &[&[u8]], missing: Vec<(usize, Option<Ticket>)>, found: &mut VisitValue<'_>) -> Result<()> {
+    /// Searches the pages for keys that the cache does not hold, with many reads in flight. While `found` runs, which
+    /// may call the database, nothing is held but windows.
+    fn get_from_pages(
+        &self,
+        keys: &[&[u8]],
+        missing: Vec<(usize, Option<Ticket>)>,
+        found: &mut VisitValue<'_>,
+    ) -> Result<()> {
         let mut queue = self.context.shared.storage.queue()?;
         let (mut reads, mut missing) = (Reads::new(&mut *queue), missing.into_iter().peekable());
         loop {

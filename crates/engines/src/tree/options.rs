@@ -16,7 +16,8 @@ const SEGMENT_PAGES: RangeInclusive<u8> = 1..=MOST_PAGES;
 /// What can be chosen when a tree is made; kept in its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeOptions {
-    /// Percent of a page that reorganisation and bulk load fill, 50..=100. Less leaves room for inserts, more packs cold data. Default 90.
+    /// Percent of a page that reorganisation and bulk load fill, 50..=100. Less leaves room for inserts, more packs
+    /// cold data. Default 90.
     pub fill: u8,
     /// Segments that a reorganisation may take along on each side, 0..=16 (r of TreeLine). Default 5.
     pub neighbours: u8,
@@ -26,8 +27,8 @@ pub struct TreeOptions {
     pub model: Model,
     /// How reorganisation foretells where inserts will come, to leave room there (T14). Default off.
     pub forecast: ForecastKind,
-    /// Whether records stay in memory that were read, or that are in their pages (T1, T3). Without, only what waits for its write-out is there.
-    /// Default on.
+    /// Whether records stay in memory that were read, or that are in their pages (T1, T3). Without, only what waits for
+    /// its write-out is there. Default on.
     pub record_cache: bool,
 }
 
@@ -106,12 +107,16 @@ impl TreeOptions {
 fn number(name: &str, value: &str, range: RangeInclusive<u8>) -> Result<u8> {
     let (least, most) = (*range.start(), *range.end());
     let parsed = value.parse().ok().filter(|number| range.contains(number));
-    parsed.ok_or_else(|| Error::Invalid(format!("the option {name} is {value:?}, and must be a number from {least} to {most}")))
+    parsed.ok_or_else(|| {
+        Error::Invalid(format!("the option {name} is {value:?}, and must be a number from {least} to {most}"))
+    })
 }
 
 fn forecast(value: &str) -> Result<ForecastKind> {
     let kind = ForecastKind::ALL.into_iter().find(|kind| kind.name() == value);
-    kind.ok_or_else(|| Error::Invalid(format!("the option forecast is {value:?}, and must be off, trend, seasonal or auto")))
+    kind.ok_or_else(|| {
+        Error::Invalid(format!("the option forecast is {value:?}, and must be off, trend, seasonal or auto"))
+    })
 }
 
 fn switch(name: &str, value: &str) -> Result<bool> {

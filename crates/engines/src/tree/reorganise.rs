@@ -87,7 +87,15 @@ pub(crate) struct Neighbourhood<'t> {
 impl<'t> Neighbourhood<'t> {
     pub(crate) fn new(shares: Vec<Share<'t>>) -> Self {
         let (records, arrival) = (Records::default(), Arrival::default());
-        Neighbourhood { shares, inserts: true, records, arrival, added: Vec::new(), plan: Vec::new(), pages: Vec::new() }
+        Neighbourhood {
+            shares,
+            inserts: true,
+            records,
+            arrival,
+            added: Vec::new(),
+            plan: Vec::new(),
+            pages: Vec::new(),
+        }
     }
 
     pub(crate) fn lower(&self) -> &[u8] {
@@ -152,7 +160,8 @@ struct Room {
 }
 
 impl Room {
-    /// Begins a neighbourhood, whatever room there is. The last of all takes no small neighbours: where keys only rise, it is reorganised again and again.
+    /// Begins a neighbourhood, whatever room there is. The last of all takes no small neighbours: where keys only rise,
+    /// it is reorganised again and again.
     fn begin(&mut self, hood: &Neighbourhood<'_>, most: u8) {
         let pages = hood.base_count();
         self.round = self.round.saturating_sub(pages);
@@ -177,7 +186,8 @@ impl Room {
 }
 
 impl Tree {
-    /// Reorganises the segments of these keys, with their neighbours that have overflow pages or are small; `sparse` ones are put together with a neighbour.
+    /// Reorganises the segments of these keys, with their neighbours that have overflow pages or are small; `sparse`
+    /// ones are put together with a neighbour.
     pub(crate) fn reorganise(&self, keys: &[Vec<u8>], sparse: bool) -> Result<Progress> {
         let (mut progress, mut rest, mut round) = (Progress::default(), keys, ROUND);
         while !rest.is_empty() {
@@ -210,7 +220,8 @@ impl Tree {
         Ok((done, Progress { is_any: true, left }))
     }
 
-    /// Makes fresh segments of claimed ones that cannot take what goes into them. Gives keys of those that are to be tried with less at a time, for want of space.
+    /// Makes fresh segments of claimed ones that cannot take what goes into them. Gives keys of those that are to be
+    /// tried with less at a time, for want of space.
     pub(crate) fn make_segments<'t>(
         &'t self,
         claim: &mut Claim<'_>,
@@ -239,7 +250,8 @@ impl Tree {
         Ok(crowded)
     }
 
-    /// Where keys arrive in order nothing more comes between them: pages are filled one after the other, and to the last byte unless somebody wants room in them.
+    /// Where keys arrive in order nothing more comes between them: pages are filled one after the other, and to the
+    /// last byte unless somebody wants room in them.
     fn plan_grown(&self, hood: &Neighbourhood<'_>) -> Vec<Planned> {
         let is_in_order = hood.grows() && hood.arrival.is_in_order() && !self.forecast.is_on();
         let is_packed = hood.shares.iter().all(|share| share.is_packed || share.records.is_empty());
@@ -263,7 +275,13 @@ impl Tree {
     }
 
     /// Range detection (T10): claims each key's segment and contiguous neighbours. Gives how many keys were looked at.
-    fn detect(&self, claim: &mut Claim<'_>, keys: &[Vec<u8>], sparse: bool, mut room: Room) -> (usize, Vec<Neighbourhood<'_>>) {
+    fn detect(
+        &self,
+        claim: &mut Claim<'_>,
+        keys: &[Vec<u8>],
+        sparse: bool,
+        mut room: Room,
+    ) -> (usize, Vec<Neighbourhood<'_>>) {
         let snapshot = self.store.index.snapshot();
         let mut taken = HashSet::new();
         let mut hoods: Vec<Neighbourhood<'_>> = Vec::new();
@@ -284,8 +302,16 @@ impl Tree {
         (keys.len(), hoods)
     }
 
-    /// Claims neighbours on both sides that are worth it, and at least one if the neighbourhood is `sparse`. What becomes more pages by itself needs none.
-    fn surround(&self, claim: &mut Claim<'_>, snapshot: &Snapshot, hood: &mut Neighbourhood<'_>, sparse: bool, room: &mut Room) {
+    /// Claims neighbours on both sides that are worth it, and at least one if the neighbourhood is `sparse`. What
+    /// becomes more pages by itself needs none.
+    fn surround(
+        &self,
+        claim: &mut Claim<'_>,
+        snapshot: &Snapshot,
+        hood: &mut Neighbourhood<'_>,
+        sparse: bool,
+        room: &mut Room,
+    ) {
         let reach = usize::from(self.options.neighbours);
         room.begin(hood, self.options.segment_pages);
         if hood.grows() {
@@ -303,7 +329,8 @@ impl Tree {
         }
     }
 
-    /// Neighbours to the left, in ascending order, while there is room for their pages and they are worth taking; with `any` whatever comes.
+    /// Neighbours to the left, in ascending order, while there is room for their pages and they are worth taking; with
+    /// `any` whatever comes.
     fn extend_left(
         &self,
         claim: &mut Claim<'_>,
@@ -358,8 +385,8 @@ impl Tree {
         Some(claimed)
     }
 
-    /// Claims all base pages of a segment (decision 5, invariant 11); gives it as it is now. `None` if somebody has one of them, or if the index has
-    /// moved on from it.
+    /// Claims all base pages of a segment (decision 5, invariant 11); gives it as it is now. `None` if somebody has one
+    /// of them, or if the index has moved on from it.
     pub(crate) fn claim_segment(&self, claim: &mut Claim<'_>, at: &Located) -> Option<Located> {
         if !claim.try_add(at.segment.base_pages()) {
             return None;
@@ -371,8 +398,8 @@ impl Tree {
         current
     }
 
-    /// Model building, write-out and index update (T11–T13) for claimed neighbourhoods. What is dirty of them is taken along; gives what was left of that. A neighbourhood
-    /// without a plan stays as it is.
+    /// Model building, write-out and index update (T11–T13) for claimed neighbourhoods. What is dirty of them is taken
+    /// along; gives what was left of that. A neighbourhood without a plan stays as it is.
     pub(crate) fn rebuild<'t>(
         &'t self,
         mut hoods: Vec<Neighbourhood<'t>>,
@@ -465,7 +492,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes pages for all plans. Where the file cannot grow and no free ones are neighbours, each page of the last neighbourhood becomes a segment of its own.
+    /// Takes pages for all plans. Where the file cannot grow and no free ones are neighbours, each page of the last
+    /// neighbourhood becomes a segment of its own.
     fn take_pages(&self, hoods: &mut [Neighbourhood<'_>]) -> Result<()> {
         match self.take_runs(hoods) {
             Err(error) if error.is_no_space() && hoods.len() == 1 => {

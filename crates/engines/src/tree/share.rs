@@ -14,7 +14,8 @@ use super::{
 
 /// Pages that stay as they are together, at least.
 const LEAST_KEPT: u8 = 4;
-/// Entries of a leaf of the dirty index, in the mean, from which on its keys have come in order. Of keys in no order it has between half and all of 480.
+/// Entries of a leaf of the dirty index, in the mean, from which on its keys have come in order. Of keys in no order it
+/// has between half and all of 480.
 const PACKED: usize = 420;
 
 /// A claimed segment, or some of its pages, and records that come over what these have.
@@ -96,7 +97,8 @@ impl<'t> Share<'t> {
         self.at.segment.base_count().into()
     }
 
-    /// Lets the pages on both sides of those that get records stay as they are, where these become more pages than there are: as where keys arrive in order.
+    /// Lets the pages on both sides of those that get records stay as they are, where these become more pages than
+    /// there are: as where keys arrive in order.
     pub(crate) fn narrow(&mut self) {
         let [Some(first), Some(last)] = [self.portions.first(), self.portions.last()] else { return };
         let (first, end, count) = (first.position, last.position + 1, self.at.segment.base_count());
@@ -167,7 +169,8 @@ impl Drop for Taken<'_> {
 }
 
 impl Tree {
-    /// Takes what is dirty of a claimed segment, about `most` bytes of it, from its beginning on. Gives what is left of it, too.
+    /// Takes what is dirty of a claimed segment, about `most` bytes of it, from its beginning on. Gives what is left of
+    /// it, too.
     pub(crate) fn take(&self, at: Located, most: usize) -> (Share<'_>, Option<Stretch>) {
         let stretch = at.all();
         let (records, taken) = self.cache.begin_write(self.space(), &stretch, most);

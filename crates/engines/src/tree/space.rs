@@ -1,6 +1,7 @@
 //! Which pages of a keyspace's page file are used, and when those given back may be used again.
 //!
-//! Space is kept in memory only: at open it is rebuilt from what the index refers to. Page 0, the header of the file, is always used.
+//! Space is kept in memory only: at open it is rebuilt from what the index refers to. Page 0, the header of the file,
+//! is always used.
 
 mod bitmap;
 mod header;
@@ -23,7 +24,8 @@ use hollow::Hollow;
 pub use page_file::PageFile;
 pub(crate) use traffic::Cause;
 
-/// Smallest growth of a file that is not small, in pages (1 MiB). A smaller one grows by as much as it has, so that a keyspace of few records takes little space.
+/// Smallest growth of a file that is not small, in pages (1 MiB). A smaller one grows by as much as it has, so that a
+/// keyspace of few records takes little space.
 const SMALLEST_EXTENT: u32 = 256;
 /// Largest growth that is not asked for, in pages (64 MiB).
 const LARGEST_EXTENT: u32 = 64 * SMALLEST_EXTENT;
@@ -60,7 +62,8 @@ impl State {
         self.pages.total() - self.pages.free() - self.hollow.len() * PIECE
     }
 
-    /// Takes all the runs, of so many pages in all, and gives their first pages; or takes none, and says how many pages are missing at least.
+    /// Takes all the runs, of so many pages in all, and gives their first pages; or takes none, and says how many pages
+    /// are missing at least.
     fn take_all(
         &mut self,
         lengths: &(impl Iterator<Item = u32> + Clone),
@@ -114,8 +117,9 @@ impl Space {
         self.allocate_all(&std::iter::repeat_n(1, pages), 1, pages)
     }
 
-    /// Takes runs of neighbouring pages, 1 to [`LONGEST_RUN`](Self::LONGEST_RUN) each, all of them or none, and gives the first page of each. A page of a run is given
-    /// back like any other. The file grows if need be; `NoSpace` if it cannot.
+    /// Takes runs of neighbouring pages, 1 to [`LONGEST_RUN`](Self::LONGEST_RUN) each, all of them or none, and gives
+    /// the first page of each. A page of a run is given back like any other. The file grows if need be; `NoSpace` if it
+    /// cannot.
     ///
     /// # Panics
     /// If a length is out of bounds.
@@ -130,7 +134,12 @@ impl Space {
         self.allocate_all(&lengths.iter().map(|length| u32::from(*length)), longest.into(), pages)
     }
 
-    fn allocate_all(&self, lengths: &(impl Iterator<Item = u32> + Clone), longest: u32, pages: usize) -> Result<Vec<u32>> {
+    fn allocate_all(
+        &self,
+        lengths: &(impl Iterator<Item = u32> + Clone),
+        longest: u32,
+        pages: usize,
+    ) -> Result<Vec<u32>> {
         if let Ok(taken) = self.state.lock().take_all(lengths, pages) {
             return Ok(taken);
         }
@@ -145,8 +154,9 @@ impl Space {
         }
     }
 
-    /// Puts more pages into use, with room for a run of `run`, and `missing` ones if there are so many in one place: first those that were out of use, then by making the file longer. With the growth
-    /// lock held, and `state` never held across I/O.
+    /// Puts more pages into use, with room for a run of `run`, and `missing` ones if there are so many in one place:
+    /// first those that were out of use, then by making the file longer. With the growth lock held, and `state` never
+    /// held across I/O.
     fn grow(&self, run: u32, missing: usize) -> Result<()> {
         let (usual, least) = extents(self.total(), missing);
         match self.reserve(run, usual) {
@@ -169,8 +179,8 @@ impl Space {
         Ok(())
     }
 
-    /// Gives pages back for use at once: nothing durable refers to them, or the log record that replaces them is being replayed.
-    /// Fails if one is not in use.
+    /// Gives pages back for use at once: nothing durable refers to them, or the log record that replaces them is being
+    /// replayed. Fails if one is not in use.
     pub fn free_now(&self, pages: &[u32]) -> Result<()> {
         let mut state = self.state.lock();
         let damaged = pages.iter().find(|page| **page == 0 || !state.pages.give(**page));
@@ -189,13 +199,15 @@ impl Space {
         }
     }
 
-    /// Whether so many pages wait for a sync of the log that the file should not grow before it: a 32nd of those in use, as much as it grows by.
+    /// Whether so many pages wait for a sync of the log that the file should not grow before it: a 32nd of those in
+    /// use, as much as it grows by.
     pub fn owes_much(&self) -> bool {
         let state = self.state.lock();
         state.holds == 0 && state.unsynced > (state.used() / GROWTH).max(SMALLEST_EXTENT)
     }
 
-    /// Every record below `synced` survives power loss. During a [`hold`](Self::hold) this does nothing; a later call makes up for it.
+    /// Every record below `synced` survives power loss. During a [`hold`](Self::hold) this does nothing; a later call
+    /// makes up for it.
     pub fn release(&self, synced: Seq) {
         let mut state = self.state.lock();
         if state.holds > 0 {
@@ -209,8 +221,8 @@ impl Space {
 
     /// Keeps what [`free_later`](Self::free_later) gave back from being used, for as long as the hold lives.
     ///
-    /// A checkpoint holds from its snapshot until its nodes have their pages. Otherwise a page that a later record frees could become a node of the
-    /// checkpoint whose index, as of the snapshot, still names it as a segment's.
+    /// A checkpoint holds from its snapshot until its nodes have their pages. Otherwise a page that a later record
+    /// frees could become a node of the checkpoint whose index, as of the snapshot, still names it as a segment's.
     pub fn hold(&self) -> Hold<'_> {
         self.state.lock().holds += 1;
         Hold { space: self }
@@ -228,8 +240,8 @@ impl Space {
         state.free(released);
     }
 
-    /// Marks a page as used while the structure is loaded or replayed. Two users of one page, and one beyond the end of the file, are
-    /// corruption.
+    /// Marks a page as used while the structure is loaded or replayed. Two users of one page, and one beyond the end of
+    /// the file, are corruption.
     pub fn mark_used(&self, page: u32) -> Result<()> {
         let mut state = self.state.lock();
         if state.pages.take(page) {
@@ -281,8 +293,8 @@ impl Drop for Hold<'_> {
     }
 }
 
-/// By how many pages a file of `total` pages that lacks `missing` grows: what is usual, and the least that helps. Whole blocks, so that runs find room
-/// everywhere.
+/// By how many pages a file of `total` pages that lacks `missing` grows: what is usual, and the least that helps. Whole
+/// blocks, so that runs find room everywhere.
 fn extents(total: u32, missing: usize) -> (u32, u32) {
     let missing = u32::try_from(missing).unwrap_or(u32::MAX);
     let extent = |pages: u32| {

@@ -107,7 +107,13 @@ pub(crate) enum Strange {
 }
 
 impl Store {
-    pub(crate) fn new(file: PageFile, space: Space, index: Index, production: u32, double_write: &Arc<DoubleWrite>) -> Self {
+    pub(crate) fn new(
+        file: PageFile,
+        space: Space,
+        index: Index,
+        production: u32,
+        double_write: &Arc<DoubleWrite>,
+    ) -> Self {
         let overflowing: usize = index.snapshot().ascend(&[]).map(|(_, segment)| segment.overflow_pages()).sum();
         Store {
             file,
@@ -147,7 +153,8 @@ impl Store {
         located.pop().expect("every key belongs to a segment")
     }
 
-    /// To be done with every page that was read, before a look at it: after a failed write in place the disk is not to be believed.
+    /// To be done with every page that was read, before a look at it: after a failed write in place the disk is not to
+    /// be believed.
     pub(crate) fn amend(&self, page: u32, bytes: &mut [u8]) {
         self.double_write.amend(self.file.id(), page, bytes);
     }
@@ -158,7 +165,8 @@ impl Store {
         let mut blocks = self.file.read_pages(&pages, Component::Frames, cause)?;
         pages.iter().zip(&mut blocks).for_each(|(page, block)| self.amend(*page, block));
         let mut blocks = blocks.into_iter();
-        let mut next = || blocks.next().ok_or_else(|| Error::Invalid("a read gave fewer pages than were asked for".into()));
+        let mut next =
+            || blocks.next().ok_or_else(|| Error::Invalid("a read gave fewer pages than were asked for".into()));
         let stored = |home: &Home| {
             let base = next()?;
             let overflow = if home.overflow == Home::NONE { None } else { Some(next()?) };
@@ -167,8 +175,8 @@ impl Store {
         homes.iter().map(stored).collect()
     }
 
-    /// The pages of a home that the caller has claimed, so that nothing but damage can make them strange. They are checked in full: what is merged must be
-    /// in order, whatever a page with a right checksum says.
+    /// The pages of a home that the caller has claimed, so that nothing but damage can make them strange. They are
+    /// checked in full: what is merged must be in order, whatever a page with a right checksum says.
     pub(crate) fn claimed_pages<'a>(&self, stored: &'a Stored) -> Result<Pages<'a>> {
         let (base, overflow) = self.pages(stored).map_err(|(page, strange)| self.damage(page, strange))?;
         for (page, number) in std::iter::once(&base).chain(&overflow).zip(stored.home.pages()) {
@@ -177,7 +185,8 @@ impl Store {
         Ok((base, overflow))
     }
 
-    /// The pages of a claimed segment, which must follow each other from its lower to its upper fence and be the ones that its placement names.
+    /// The pages of a claimed segment, which must follow each other from its lower to its upper fence and be the ones
+    /// that its placement names.
     pub(crate) fn claimed_segment<'a>(&self, at: &Located, stored: &'a [Stored]) -> Result<Vec<Pages<'a>>> {
         let pages = stored.iter().map(|stored| self.claimed_pages(stored)).collect::<Result<Vec<_>>>()?;
         let mut lower = Some(at.lower.as_slice());
@@ -239,8 +248,8 @@ pub(crate) fn ascending(snapshot: &Snapshot, key: &[u8], most: usize) -> Vec<Loc
     located
 }
 
-/// The segments of a snapshot that lie below `end` (`None`: the end of all keys) wholly or in part, descending, at most `most`. `whole` says whether the
-/// segment that begins at `end` counts too.
+/// The segments of a snapshot that lie below `end` (`None`: the end of all keys) wholly or in part, descending, at most
+/// `most`. `whole` says whether the segment that begins at `end` counts too.
 pub(crate) fn descending(snapshot: &Snapshot, end: Option<&[u8]>, whole: bool, most: usize) -> Vec<Located> {
     let from = end.unwrap_or(&ABOVE_ALL);
     let mut upper = snapshot.after(from).map(|(upper, _)| upper);
@@ -258,4 +267,5 @@ pub(crate) fn descending(snapshot: &Snapshot, end: Option<&[u8]>, whole: bool, m
 }
 
 /// Above every key, since none is this long.
-pub(crate) const ABOVE_ALL: [u8; ecotone_substrate::limits::MAX_KEY + 1] = [u8::MAX; ecotone_substrate::limits::MAX_KEY + 1];
+pub(crate) const ABOVE_ALL: [u8; ecotone_substrate::limits::MAX_KEY + 1] =
+    [u8::MAX; ecotone_substrate::limits::MAX_KEY + 1];

@@ -1,4 +1,5 @@
-//! The structural record of a tree: segments that go, segments that come, overflow pages that segments get (`docs/format/tree-structure.md`).
+//! The structural record of a tree: segments that go, segments that come, overflow pages that segments get
+//! (`docs/format/tree-structure.md`).
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},

@@ -89,7 +89,10 @@ impl Sweep {
             }
             keys.push(key);
         }
-        if keys.last().is_none_or(|key| *key < self.origin) && self.round && !self.is_around.swap(true, Ordering::Relaxed) {
+        if keys.last().is_none_or(|key| *key < self.origin)
+            && self.round
+            && !self.is_around.swap(true, Ordering::Relaxed)
+        {
             self.tree.all_has_come();
         }
         self.taken.fetch_add(pages, Ordering::Relaxed);

@@ -96,8 +96,8 @@ fn new_pages(jobs: &[Job<'_>]) -> Vec<u32> {
 }
 
 impl Tree {
-    /// Writes out until nothing below `below` is dirty. One thread sweeps at a time: several that each claim some pages of a full segment would keep each
-    /// other from reorganising it, for ever if they are many.
+    /// Writes out until nothing below `below` is dirty. One thread sweeps at a time: several that each claim some pages
+    /// of a full segment would keep each other from reorganising it, for ever if they are many.
     pub(crate) fn write_out_below(&self, below: Seq) -> Result<()> {
         let is_dirty = || self.cache.next_dirty(self.space(), &Stretch::default(), below).is_some();
         while is_dirty() {
@@ -117,7 +117,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Writes out what is dirty of the segments that have these keys: in place where it fits, and else the segments anew.
+    /// Writes out what is dirty of the segments that have these keys: in place where it fits, and else the segments
+    /// anew.
     pub(crate) fn write_segments(&self, keys: &[Vec<u8>]) -> Result<Progress> {
         let mut claim = self.store.claims.claim();
         let (shares, left) = self.draw(&mut claim, keys);
@@ -175,7 +176,8 @@ impl Tree {
         (shares, left)
     }
 
-    /// Writes records into the pages of their segments, in place, where they fit: all of a segment, or none. The forecast is told of those that are `inserts`.
+    /// Writes records into the pages of their segments, in place, where they fit: all of a segment, or none. The
+    /// forecast is told of those that are `inserts`.
     pub(crate) fn write_shares<'t>(&'t self, shares: Vec<Share<'t>>, inserts: bool) -> Result<Leftover<'t>> {
         let (mut jobs, mut leftover) = (Vec::new(), Leftover::default());
         let prepared = self.prepare(shares, &mut jobs, &mut leftover);
@@ -202,7 +204,8 @@ impl Tree {
         let mut no_space = None;
         for mut share in shares {
             share.portions.iter_mut().for_each(|portion| portion.stored = stored.next());
-            let merged = share.portions.iter().map(|portion| self.merge(&share, portion)).collect::<Result<Vec<_>>>()?;
+            let merged =
+                share.portions.iter().map(|portion| self.merge(&share, portion)).collect::<Result<Vec<_>>>()?;
             match merged.into_iter().collect::<Option<Vec<_>>>().filter(|merged| has_room_for(&share, merged)) {
                 None => leftover.full.push(share),
                 Some(merged) => no_space = self.prepare_pages(share, merged, jobs, leftover)?.or(no_space),
@@ -262,8 +265,8 @@ impl Tree {
         }
     }
 
-    /// The pages of a home as they are to be: those that have their place, and a new overflow page. They are built at once, so that of a batch little but these is kept
-    /// until they are written.
+    /// The pages of a home as they are to be: those that have their place, and a new overflow page. They are built at
+    /// once, so that of a batch little but these is kept until they are written.
     fn build_pages(&self, share: &Share<'_>, portion: &Portion, changed: &Changed) -> Result<Built> {
         let (stored, dirty) = (portion.stored.as_ref().expect("it was read"), share.records_of(portion));
         let base = &Page::reparse(&stored.base).expect("the page was looked at");
@@ -304,8 +307,9 @@ impl Tree {
         merge::added(base, overflow.as_ref(), dirty).map(<[u8]>::to_vec).collect()
     }
 
-    /// Takes free runs of so many pages, those that the log has freed meanwhile included; gives the first page of each. Where much waits for a sync of the log, which
-    /// nobody else may ask for without logged writes, and where the file cannot grow, the log is synced to have all that it frees.
+    /// Takes free runs of so many pages, those that the log has freed meanwhile included; gives the first page of each.
+    /// Where much waits for a sync of the log, which nobody else may ask for without logged writes, and where the file
+    /// cannot grow, the log is synced to have all that it frees.
     pub(crate) fn allocate(&self, runs: &[u8]) -> Result<Vec<u32>> {
         let space = &self.store.space;
         space.release(self.context.shared.wal.synced());
@@ -338,7 +342,8 @@ impl Tree {
 
     /// Writes new overflow pages into free space, syncs them, and has the index name them.
     fn attach_fresh(&self, jobs: &[Job<'_>]) -> Result<()> {
-        let (attach, blocks): (Vec<Attach>, Vec<&Block>) = fresh(jobs).map(|(attach, block)| (attach.clone(), block)).unzip();
+        let (attach, blocks): (Vec<Attach>, Vec<&Block>) =
+            fresh(jobs).map(|(attach, block)| (attach.clone(), block)).unzip();
         if attach.is_empty() {
             return Ok(());
         }
@@ -348,8 +353,14 @@ impl Tree {
         self.install(&structure).map(|replaced| self.give_back(&replaced))
     }
 
-    /// Writes pages into free space and syncs them. What the page cache has of an earlier life of theirs is forgotten then.
-    pub(crate) fn write_new(&self, cause: Cause, pages: &[u32], fill: impl FnMut(usize, Place, &mut [u8])) -> Result<()> {
+    /// Writes pages into free space and syncs them. What the page cache has of an earlier life of theirs is forgotten
+    /// then.
+    pub(crate) fn write_new(
+        &self,
+        cause: Cause,
+        pages: &[u32],
+        fill: impl FnMut(usize, Place, &mut [u8]),
+    ) -> Result<()> {
         self.store.file.writing()?.pages(cause, pages, fill)?;
         self.forget_pages(pages);
         Ok(())
@@ -362,7 +373,8 @@ impl Tree {
 
     /// Writes changed pages through the double-write area.
     fn write_in_place(&self, jobs: &mut [Job<'_>]) -> Result<()> {
-        let mut writes: Vec<PageWrite> = jobs.iter_mut().flat_map(|job| &mut job.in_place).filter_map(Option::take).collect();
+        let mut writes: Vec<PageWrite> =
+            jobs.iter_mut().flat_map(|job| &mut job.in_place).filter_map(Option::take).collect();
         let pages: Vec<u32> = writes.iter().map(|write| write.page).collect();
         self.store.file.traffic().written(Cause::WriteOut, writes.len());
         let mut queue = self.context.shared.storage.queue()?;
@@ -375,8 +387,9 @@ impl Tree {
         Ok(())
     }
 
-    /// What a data page that is written now has as its sequence (decision 7, "Which page is current"): it never goes back, also by a power failure, and every
-    /// opening makes it higher. Claims on the page, or on what it replaces, are held.
+    /// What a data page that is written now has as its sequence (decision 7, "Which page is current"): it never goes
+    /// back, also by a power failure, and every opening makes it higher. Claims on the page, or on what it replaces,
+    /// are held.
     pub(crate) fn page_sequence(&self) -> Seq {
         self.context.shared.wal.synced().saturating_add(self.context.incarnation())
     }

@@ -25,8 +25,8 @@ use crate::{delay::Delay, engine::Shared};
 
 /// Between two looks at whether a helper has finished its batch.
 const HELPER_WAIT: Duration = Duration::from_micros(200);
-/// Parts of the hard limit, in sixteenths: above *soft* writers are slowed down and the background writes out, down to *low*. Both are high, since what stays
-/// dirty for longer is written together with more records of its page.
+/// Parts of the hard limit, in sixteenths: above *soft* writers are slowed down and the background writes out, down to
+/// *low*. Both are high, since what stays dirty for longer is written together with more records of its page.
 const SOFT: usize = 12;
 const LOW: usize = 11;
 /// Tidying rests while more than this part of the hard limit is dirty.
@@ -140,7 +140,8 @@ impl Writeback {
         self.wanted.store(true, Ordering::Release);
         let stepped = || self.steps.load(Ordering::Acquire) != before || self.failures.since(failures).is_some();
         shared.scheduler.wait_until("write-out", || {
-            // Again and again: a round that finds another sweeping leaves the work to that one, and that one may have just ended.
+            // Again and again: a round that finds another sweeping leaves the work to that one, and that one may have
+            // just ended.
             self.start(shared);
             stepped()
         })?;
@@ -233,7 +234,8 @@ impl Writeback {
         self.sweep(shared, &Arc::new(Sweep::of_all(&tree, below)), Priority::Checkpoint)
     }
 
-    /// Writes out what a sweep goes over, with the help of another worker: one reads and merges while the other writes. False if nothing could be written.
+    /// Writes out what a sweep goes over, with the help of another worker: one reads and merges while the other writes.
+    /// False if nothing could be written.
     fn sweep(self: &Arc<Self>, shared: &Shared, sweep: &Arc<Sweep>, priority: Priority) -> Result<bool> {
         let began = shared.clock.now_for_log();
         let first = self.next_batch(sweep);
@@ -262,7 +264,8 @@ impl Writeback {
         written.map(|()| sweep.has_progress())
     }
 
-    /// The next batch of a sweep that has not cleaned enough. Where a flush waits, that goes by age, which the log needs, and makes room as well.
+    /// The next batch of a sweep that has not cleaned enough. Where a flush waits, that goes by age, which the log
+    /// needs, and makes room as well.
     fn next_batch(&self, sweep: &Sweep) -> Option<Vec<Vec<u8>>> {
         let is_needed = || self.is_above_low() || self.wanted.load(Ordering::Acquire);
         if !sweep.is_round() || is_needed() && !sweep.is_wanted() { sweep.next_batch() } else { None }
@@ -316,7 +319,8 @@ impl Writeback {
         let scheduler = shared.scheduler.clone();
         scheduler.spawn(Priority::Idle, "give free space back", move || {
             let trees = writeback.living();
-            let trimmed = shared.health.check().and_then(|()| trees.iter().try_for_each(|tree| tree.store.space.trim()));
+            let trimmed =
+                shared.health.check().and_then(|()| trees.iter().try_for_each(|tree| tree.store.space.trim()));
             writeback.trimming.store(false, Ordering::Release);
             if let Err(error) = trimmed {
                 drop(shared.health.postpone("giving free space back", error));

@@ -6,8 +6,9 @@ use std::{env, fmt::Write, fs, path::PathBuf};
 /// Bytes on one line.
 const LINE: usize = 32;
 
-/// `bytes` as text, in ranges of the given lengths with their labels, one `offset: bytes  # label` a line. Long ranges continue on
-/// further lines, long ranges of one value are shortened to `value x count`, and what the labels leave over is `unlabelled`.
+/// `bytes` as text, in ranges of the given lengths with their labels, one `offset: bytes # label` a line. Long ranges
+/// continue on further lines, long ranges of one value are shortened to `value x count`, and what the labels leave over
+/// is `unlabelled`.
 ///
 /// # Panics
 /// If the labelled lengths exceed the bytes.
@@ -41,8 +42,8 @@ fn line(text: &mut String, offset: usize, hex: &str, label: &str) {
     writeln!(text, "{offset:06x}: {hex}  # {label}").expect("a string takes everything");
 }
 
-/// For tests: compares `actual`, usually from [`render`], with `fixtures/golden/<name>.hex` of the workspace. With `ECOTONE_BLESS=1` in the
-/// environment it writes that file instead.
+/// For tests: compares `actual`, usually from [`render`], with `fixtures/golden/<name>.hex` of the workspace. With
+/// `ECOTONE_BLESS=1` in the environment it writes that file instead.
 ///
 /// # Panics
 /// If they differ, or the file cannot be read or written.

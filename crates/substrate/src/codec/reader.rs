@@ -22,7 +22,8 @@ impl Malformed {
         Malformed { offset, what, newer: None }
     }
 
-    /// As an error of `file`, in which the bytes begin at offset `base`: `NewerFormat` for a later version, else `Corruption`.
+    /// As an error of `file`, in which the bytes begin at offset `base`: `NewerFormat` for a later version, else
+    /// `Corruption`.
     pub fn at(self, file: impl fmt::Display, base: u64) -> Error {
         match self.newer {
             Some((found, known)) => Error::NewerFormat { file: file.to_string(), found, known },
@@ -98,8 +99,8 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// One byte that is a version, from 1 to `known`. Read it where the checksum is known to be right, since only then a greater one is a later version and
-    /// not damage (`docs/format/README.md`, "Versions").
+    /// One byte that is a version, from 1 to `known`. Read it where the checksum is known to be right, since only then
+    /// a greater one is a later version and not damage (`docs/format/README.md`, "Versions").
     pub fn version(&mut self, known: u8) -> Result<u8, Malformed> {
         match self.clone().u8()? {
             0 => self.fail("there is no format version 0"),
@@ -154,7 +155,11 @@ impl<'a> Reader<'a> {
     }
 
     /// A number of things as a variable-length integer, at most `most`, and the things.
-    pub fn list<T>(&mut self, most: usize, one: impl Fn(&mut Reader<'a>) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
+    pub fn list<T>(
+        &mut self,
+        most: usize,
+        one: impl Fn(&mut Reader<'a>) -> Result<T, Malformed>,
+    ) -> Result<Vec<T>, Malformed> {
         let count = self.varint()?;
         if count > most as u64 {
             return self.fail("there are more than can be");

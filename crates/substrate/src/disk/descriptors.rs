@@ -1,7 +1,8 @@
-//! Descriptors of the files of keyspaces, which may be closed and opened again, so that there may be more of these than a process may have files open (decision 11,
-//! "Table cache").
+//! Descriptors of the files of keyspaces, which may be closed and opened again, so that there may be more of these than
+//! a process may have files open (decision 11, "Table cache").
 //!
-//! Order of locks: those who are known, then the descriptor of one. Nobody who has a descriptor locked asks for the first.
+//! Order of locks: those who are known, then the descriptor of one. Nobody who has a descriptor locked asks for the
+//! first.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,7 +20,8 @@ use parking_lot::Mutex;
 
 use crate::storage::FileId;
 
-/// The part of the files that the process may open which files of keyspaces may have open, and the fewest. What was written and not synced stays open beyond that.
+/// The part of the files that the process may open which files of keyspaces may have open, and the fewest. What was
+/// written and not synced stays open beyond that.
 const PART: usize = 4;
 const LEAST: usize = 4;
 /// How often who may open no more files tries again, and the time in between: others have theirs open for a transfer.
@@ -62,8 +64,8 @@ pub(super) struct Lent {
 #[derive(Debug)]
 struct State {
     file: Option<Arc<File>>,
-    /// Whether anything was written since the last sync. Then it stays open, since it is by this descriptor that a failure of the disk would be told; where too many
-    /// are open it is synced first.
+    /// Whether anything was written since the last sync. Then it stays open, since it is by this descriptor that a
+    /// failure of the disk would be told; where too many are open it is synced first.
     is_unsynced: bool,
     /// Whether a sync has failed. The system tells that once.
     has_failed: bool,
@@ -82,7 +84,13 @@ impl Descriptors {
     }
 
     /// Takes a file that was opened just now, which may close another.
-    pub(super) fn add(self: &Arc<Self>, id: FileId, directory: &Arc<Directory>, file: File, is_direct: bool) -> Arc<Lent> {
+    pub(super) fn add(
+        self: &Arc<Self>,
+        id: FileId,
+        directory: &Arc<Directory>,
+        file: File,
+        is_direct: bool,
+    ) -> Arc<Lent> {
         self.open.fetch_add(1, Ordering::Relaxed);
         let mut known = self.known.lock();
         let key = (id, known.next);
@@ -99,11 +107,13 @@ impl Descriptors {
 
     /// Has who still holds a table be able to read it when its name is gone, which follows.
     pub(super) fn keep(&self, id: FileId) -> io::Result<()> {
-        let held: Vec<_> = self.known.lock().all.range((id, 0)..=(id, u64::MAX)).filter_map(|(_, lent)| lent.upgrade()).collect();
+        let held: Vec<_> =
+            self.known.lock().all.range((id, 0)..=(id, u64::MAX)).filter_map(|(_, lent)| lent.upgrade()).collect();
         held.iter().try_for_each(|lent| lent.keep())
     }
 
-    /// Calls `open` until the process may open a file, for some time. Files that nobody uses just now are closed for it.
+    /// Calls `open` until the process may open a file, for some time. Files that nobody uses just now are closed for
+    /// it.
     pub(super) fn open_patiently(&self, open: impl Fn() -> io::Result<File>) -> io::Result<File> {
         let mut tries = 0;
         loop {
@@ -243,7 +253,8 @@ impl Lent {
         Ok(())
     }
 
-    /// Whether it stays open until the hand comes again; else it is closed, if it may ever be. Who reads just now has it open a little longer.
+    /// Whether it stays open until the hand comes again; else it is closed, if it may ever be. Who reads just now has
+    /// it open a little longer.
     fn stays_open(&self) -> bool {
         let Some(mut state) = self.state.try_lock() else { return true };
         if state.is_nameless || state.file.is_none() {
@@ -287,7 +298,8 @@ mod tests {
 
     fn disk() -> (TempDir, Disk) {
         let directory = tempfile::tempdir().unwrap();
-        let disk = Disk::with_descriptors(&directory.path().join("db"), true, Driver::Blocking, Descriptors::new(MOST)).unwrap();
+        let disk = Disk::with_descriptors(&directory.path().join("db"), true, Driver::Blocking, Descriptors::new(MOST))
+            .unwrap();
         (directory, disk)
     }
 
@@ -310,7 +322,8 @@ mod tests {
     /// Descriptors of tables that this process has.
     fn open_below(directory: &Path) -> usize {
         let named = |path: &Path| path.starts_with(directory) && path.to_string_lossy().contains("table.");
-        let links = fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+        let links =
+            fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
         links.filter(|path| named(path)).count()
     }
 
@@ -352,7 +365,8 @@ mod tests {
         others.iter().for_each(|table| table.sync().unwrap());
         others.iter().for_each(|table| _ = first_byte(table));
         let named = |number: u32| directory.path().join("db").join(id(number).to_string());
-        let links = || fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+        let links =
+            || fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
         assert!(!links().any(|path| path == named(0)), "it was to be closed");
         disk.remove(id(0)).unwrap();
         // The name is given again, and what has it now is another table.

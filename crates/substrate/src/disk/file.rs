@@ -36,7 +36,8 @@ impl DiskFile {
         let file = directory.descriptors.open_patiently(open);
         // A new file wants a place for its name.
         let file = file.map_err(|error| {
-            no_space(id, PAGE as u64, &error).unwrap_or_else(|| Error::io(action, directory.path_of(id).display(), error))
+            no_space(id, PAGE as u64, &error)
+                .unwrap_or_else(|| Error::io(action, directory.path_of(id).display(), error))
         })?;
         let unit = file.unit();
         let descriptor = match id.keyspace() {
@@ -62,7 +63,8 @@ impl DiskFile {
         lent.get(writes).map_err(|error| self.failed("open", error))
     }
 
-    /// Checks alignment also where the file system fell back to the page cache and would not care, so that a mistake shows everywhere.
+    /// Checks alignment also where the file system fell back to the page cache and would not care, so that a mistake
+    /// shows everywhere.
     fn check_aligned(&self, buffer: &[u8], offset: u64) {
         if self.access == Access::Direct {
             let unit = self.unit;
@@ -86,7 +88,8 @@ impl DiskFile {
 
 /// What a full disk refused: nothing was promised yet, so that it can be tried again.
 fn no_space(id: FileId, wanted: u64, error: &io::Error) -> Option<Error> {
-    let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge);
+    let is_full =
+        matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge);
     is_full.then(|| Error::NoSpace { file: id.to_string(), wanted })
 }
 
@@ -175,7 +178,9 @@ mod tests {
     fn a_full_disk_is_told_from_what_else_is_refused() {
         let id = FileId::Log(3);
         let told = |kind: io::ErrorKind| no_space(id, 4096, &kind.into());
-        assert!(matches!(told(io::ErrorKind::StorageFull), Some(Error::NoSpace { file, wanted: 4096 }) if file == "log.3"));
+        assert!(
+            matches!(told(io::ErrorKind::StorageFull), Some(Error::NoSpace { file, wanted: 4096 }) if file == "log.3")
+        );
         assert!(told(io::ErrorKind::QuotaExceeded).is_some());
         assert!(told(io::ErrorKind::PermissionDenied).is_none());
     }

@@ -1,4 +1,5 @@
-//! Whether files of a directory may be changed still: not once it is closed, when another may have opened it, and not in a process that was forked off.
+//! Whether files of a directory may be changed still: not once it is closed, when another may have opened it, and not
+//! in a process that was forked off.
 
 use std::{
     sync::{

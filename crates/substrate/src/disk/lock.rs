@@ -12,13 +12,14 @@ use crate::{Error, Result};
 
 /// The file that is locked. It holds nothing and stays when the database is closed.
 const NAME: &str = "LOCK";
-/// io_uring can keep the descriptors of a process alive a moment after its death, so the lock is asked for this often ...
+/// io_uring can keep the descriptors of a process alive a moment after its death, so the lock is asked for this often
+/// ...
 const TRIES: usize = 11;
 /// ... with this in between.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The directories that this process has open, and its life: those of the process that it was forked off are not its own. The file lock would tell too, but only
-/// after all tries.
+/// The directories that this process has open, and its life: those of the process that it was forked off are not its
+/// own. The file lock would tell too, but only after all tries.
 static OPEN: Mutex<BTreeSet<(Life, Identity)>> = Mutex::new(BTreeSet::new());
 
 /// Of a directory, as long as it is open.

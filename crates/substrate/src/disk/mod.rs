@@ -1,7 +1,7 @@
 //! The real [`Storage`]: one directory of the file system.
 //!
-//! Requests go through io_uring where the kernel has it and allows it, else through blocking calls; the choice is made once, at open, and said
-//! in the log. What is assumed of the disk is in `docs/format/disk.md`.
+//! Requests go through io_uring where the kernel has it and allows it, else through blocking calls; the choice is made
+//! once, at open, and said in the log. What is assumed of the disk is in `docs/format/disk.md`.
 
 mod counters;
 mod descriptors;
@@ -30,7 +30,8 @@ use ecotone_sys::{
 use parking_lot::Mutex;
 
 use self::{
-    counters::Tally, descriptors::Descriptors, file::DiskFile, gate::Gate, lock::Lock, queue::DiskQueue, readers::Readers,
+    counters::Tally, descriptors::Descriptors, file::DiskFile, gate::Gate, lock::Lock, queue::DiskQueue,
+    readers::Readers,
 };
 use crate::{
     Error, Result,
@@ -68,7 +69,8 @@ const RINGS_PART: usize = 16;
 /// What a queue keeps of a request while a driver works on it.
 type Transfers = Box<dyn transfer::Driver<queue::Origin>>;
 
-/// A database directory, locked against a second opening until it is [closed](Storage::close), or the last file and queue of it are dropped.
+/// A database directory, locked against a second opening until it is [closed](Storage::close), or the last file and
+/// queue of it are dropped.
 #[derive(Debug)]
 pub struct Disk {
     directory: Arc<Directory>,
@@ -77,7 +79,8 @@ pub struct Disk {
 /// What the disk, its files and its queues share.
 #[derive(Debug)]
 struct Directory {
-    /// Where it was when it was opened: for messages. Files are reached through the handle, so they are its own wherever it is now.
+    /// Where it was when it was opened: for messages. Files are reached through the handle, so they are its own
+    /// wherever it is now.
     path: PathBuf,
     handle: Arc<system::Directory>,
     gate: Gate,
@@ -94,8 +97,8 @@ struct Directory {
 }
 
 impl Disk {
-    /// Opens a directory, with io_uring if it works here. With `create` a missing directory is made (mode 0700; its parent must be there) and an
-    /// empty one is accepted; without, the directory must hold files of ours.
+    /// Opens a directory, with io_uring if it works here. With `create` a missing directory is made (mode 0700; its
+    /// parent must be there) and an empty one is accepted; without, the directory must hold files of ours.
     ///
     /// # Errors
     /// [`Locked`](Error::Locked) if it is open elsewhere, [`NotADatabase`](Error::NotADatabase), [`Io`](Error::Io).
@@ -202,7 +205,9 @@ impl Directory {
         if self.rings.fetch_add(1, Ordering::Relaxed) < most_open() / RINGS_PART {
             match uring::Ring::new(self.driver == Driver::Uring) {
                 Ok(ring) => return Box::new(ring),
-                Err(error) => tracing::debug!(%error, "no io_uring for a queue: its requests are done one after the other"),
+                Err(error) => {
+                    tracing::debug!(%error, "no io_uring for a queue: its requests are done one after the other")
+                }
             }
         }
         self.rings.fetch_sub(1, Ordering::Relaxed);
@@ -221,7 +226,8 @@ fn create_directory(path: &Path) -> Result<()> {
         result => result.map_err(|error| Error::io("create the directory", path.display(), error))?,
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let handle = system::Directory::open(parent).map_err(|error| Error::io("open the directory", parent.display(), error))?;
+    let handle =
+        system::Directory::open(parent).map_err(|error| Error::io("open the directory", parent.display(), error))?;
     sync_directory(&handle, parent)
 }
 

@@ -55,7 +55,8 @@ impl DiskQueue {
 
 impl Queue for DiskQueue {
     /// # Panics
-    /// If the file is not one of a disk, the request is longer than its block, or offset or length are no multiples of the file's unit although it is direct.
+    /// If the file is not one of a disk, the request is longer than its block, or offset or length are no multiples of
+    /// the file's unit although it is direct.
     fn submit(&mut self, request: Request) {
         let Request { file, op, offset, block, len, tag } = request;
         let pass = (op == Op::Write).then(|| OwnedPass::enter(&self.directory)).transpose();
@@ -71,7 +72,8 @@ impl Queue for DiskQueue {
         let aligned = offset.is_multiple_of(unit as u64) && len.is_multiple_of(unit);
         assert!(aligned || !system.is_direct(), "direct I/O on {} that is not aligned", file.id());
         self.directory.tally.request(file.id().kind(), op, len);
-        let transfer = Transfer { file: system, write: op == Op::Write, offset, block, len, context: Origin { file, tag, pass } };
+        let transfer =
+            Transfer { file: system, write: op == Op::Write, offset, block, len, context: Origin { file, tag, pass } };
         self.driver.submit(transfer);
     }
 

@@ -11,8 +11,8 @@ use ecotone_sys::{
 };
 use parking_lot::Mutex;
 
-/// Readers at most, and the part of the files that the process may open, since each takes a descriptor. Where more threads read at once, processors have enough to do
-/// while the others sleep.
+/// Readers at most, and the part of the files that the process may open, since each takes a descriptor. Where more
+/// threads read at once, processors have enough to do while the others sleep.
 const READERS: usize = 64;
 const PART: usize = 16;
 /// Longer reads take so long that a thread may as well sleep.
@@ -42,7 +42,8 @@ impl Readers {
                 self.idle.lock().push(reader);
                 Ok(count)
             }
-            // If it is the disk that does not work this tells it again; if it is the reader, it has gone, and counts still: none is made for ever.
+            // If it is the disk that does not work this tells it again; if it is the reader, it has gone, and counts
+            // still: none is made for ever.
             Err(_) => file.read_at(buffer, offset),
         }
     }

@@ -99,7 +99,10 @@ fn blocking_calls_and_queues_see_the_same_bytes() {
         queue.submit(request(&file, Op::Read, 5, block(&arena, 0)));
         assert_eq!(queue.in_flight(), 1);
         queue.complete(1, &mut done);
-        assert_eq!((done[0].request.tag, done[0].request.op, done[0].request.file.id()), (5, Op::Read, FileId::Pages(1)));
+        assert_eq!(
+            (done[0].request.tag, done[0].request.op, done[0].request.file.id()),
+            (5, Op::Read, FileId::Pages(1))
+        );
         assert!(done[0].request.block.iter().all(|byte| *byte == 0xEE));
     }
 }
@@ -167,7 +170,8 @@ fn counters_are_what_was_submitted() {
         drop(queue);
         file.sync().unwrap();
         disk.sync_dir().unwrap();
-        let expected = Counters { reads: 11, writes: 4, read_bytes: 11 * 4096, write_bytes: 65536 + 3 * 4096, syncs: 2 };
+        let expected =
+            Counters { reads: 11, writes: 4, read_bytes: 11 * 4096, write_bytes: 65536 + 3 * 4096, syncs: 2 };
         assert_eq!(disk.counters(), expected);
         assert_eq!(disk.counters_of(FileKind::Pages), Counters { syncs: 1, ..expected });
         assert_eq!(disk.counters_of(FileKind::Directory), Counters { syncs: 1, ..Counters::default() });
@@ -195,7 +199,8 @@ fn a_part_of_a_blank_page_is_written_without_a_read() {
     }
 }
 
-/// Bytes that this process, or this thread, has read and written, as the kernel counts them; `None` where it does not tell, as for files on no block device (tmpfs).
+/// Bytes that this process, or this thread, has read and written, as the kernel counts them; `None` where it does not
+/// tell, as for files on no block device (tmpfs).
 fn kernel_bytes(whose: &str, path: &Path) -> Option<(u64, u64)> {
     let major = fs::metadata(path).ok()?.dev() >> 8 & 0xFFF;
     if major == 0 {
@@ -210,7 +215,8 @@ fn kernel_bytes(whose: &str, path: &Path) -> Option<(u64, u64)> {
 fn the_kernel_counts_at_least_what_the_counters_say() {
     for (directory, disk) in disks() {
         let (file, arena) = (disk.create(FileId::Pages(1), Access::Direct).unwrap(), Arena::new(2 * CHUNK_BYTES));
-        let (true, Some(before)) = (file.system(Op::Read).unwrap().unwrap().is_direct(), kernel_bytes("self", directory.path()))
+        let (true, Some(before)) =
+            (file.system(Op::Read).unwrap().unwrap().is_direct(), kernel_bytes("self", directory.path()))
         else {
             println!("no direct I/O to a block device, or no /proc/self/io");
             return;
@@ -301,11 +307,21 @@ fn links_are_not_followed() {
 fn names_hold_no_path_and_only_ours_are_parsed() {
     let table = FileId::Table { keyspace: u32::MAX, number: 3 };
     let segment = FileId::Segment { keyspace: 7, number: MAX_TABLES - 1 };
-    let ids =
-        [FileId::Manifest(u64::MAX), FileId::Log(0), FileId::Double(1), FileId::Pages(2), table, segment, FileId::Scratch(4)];
+    let ids = [
+        FileId::Manifest(u64::MAX),
+        FileId::Log(0),
+        FileId::Double(1),
+        FileId::Pages(2),
+        table,
+        segment,
+        FileId::Scratch(4),
+    ];
     for id in ids {
         let name = id.to_string();
-        assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.') && !name.contains(".."), "{name}");
+        assert!(
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.') && !name.contains(".."),
+            "{name}"
+        );
         assert_eq!(FileId::parse(&name), Some(id));
     }
     for name in [
@@ -436,7 +452,10 @@ fn a_closed_disk_is_another_ones() {
         assert_eq!(done.len(), 2);
         done.into_iter().for_each(|done| is_closed(done.result));
         drop((queue, file, disk));
-        assert!(matches!(Disk::open(directory.path().join("db"), true), Err(Error::Locked { .. })), "it is the other one's");
+        assert!(
+            matches!(Disk::open(directory.path().join("db"), true), Err(Error::Locked { .. })),
+            "it is the other one's"
+        );
         let mut page = [0; PAGE];
         other.open(FileId::Pages(1), Access::Cached).unwrap().read(&mut page, 0).unwrap();
         assert_eq!(page, [2; PAGE]);

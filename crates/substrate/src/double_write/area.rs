@@ -29,7 +29,8 @@ const BLOCKS: usize = 17;
 /// Bytes of the file.
 pub(super) const AREA_BYTES: usize = BLOCKS * BLOCK_BYTES;
 
-const _: () = assert!(data_start(DOUBLE_WRITE_PAGES) + DOUBLE_WRITE_PAGES * PAGE <= AREA_BYTES, "the largest batch fits");
+const _: () =
+    assert!(data_start(DOUBLE_WRITE_PAGES) + DOUBLE_WRITE_PAGES * PAGE <= AREA_BYTES, "the largest batch fits");
 const _: () = assert!(data_start(DOUBLE_WRITE_PAGES) <= BLOCK_BYTES, "header and entries are in the first block");
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(SECTOR), "no sector crosses two blocks");
 
@@ -136,7 +137,8 @@ impl Area {
         self.blocks.extend(blocks);
     }
 
-    /// The entries of the batch that was loaded; none if it is not whole. A newer format is an error: its pages might need repair.
+    /// The entries of the batch that was loaded; none if it is not whole. A newer format is an error: its pages might
+    /// need repair.
     pub(super) fn entries(&self, file: &dyn File) -> Result<Vec<Entry>> {
         match self.whole_version() {
             Ok(version) if version > VERSION => {
@@ -147,8 +149,8 @@ impl Area {
         }
     }
 
-    /// The version of an area whose checksum is right. Nothing else is used before it, except the total within its bounds; in all versions these
-    /// stand here.
+    /// The version of an area whose checksum is right. Nothing else is used before it, except the total within its
+    /// bounds; in all versions these stand here.
     fn whole_version(&self) -> Decoded<u32> {
         let mut r = Reader::new(self.first());
         if r.array()? != MAGIC {

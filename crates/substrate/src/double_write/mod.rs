@@ -1,5 +1,5 @@
-//! Protection of in-place page writes against torn pages: what a batch changes goes to an area of its own first. The rules are
-//! in `docs/decisions/0001-contracts.md`, the bytes in `docs/format/double-write.md`.
+//! Protection of in-place page writes against torn pages: what a batch changes goes to an area of its own first. The
+//! rules are in `docs/decisions/0001-contracts.md`, the bytes in `docs/format/double-write.md`.
 
 mod area;
 mod repair;
@@ -88,9 +88,9 @@ impl DoubleWrite {
         DoubleWrite { file, memory, health, area: Mutex::new(area), failed: OnceLock::new() }
     }
 
-    /// Writes a batch of at most [`DOUBLE_WRITE_PAGES`] different pages in place and syncs their files; gives the batch back, in its order.
-    /// The log must be synced through all that the pages carry. Batches wait for one another. A failure poisons the database; what is in place is unsure
-    /// from then on, so readers go by [`amend`](Self::amend).
+    /// Writes a batch of at most [`DOUBLE_WRITE_PAGES`] different pages in place and syncs their files; gives the batch
+    /// back, in its order. The log must be synced through all that the pages carry. Batches wait for one another. A
+    /// failure poisons the database; what is in place is unsure from then on, so readers go by [`amend`](Self::amend).
     ///
     /// # Panics
     /// If the batch is too large, a block is no page, or `queue` has requests of someone else.
@@ -124,8 +124,8 @@ impl DoubleWrite {
         debug_assert!(first, "nothing is written after a failure");
     }
 
-    /// Puts the page of a batch that failed in place of what was read. What it holds beyond the old page is dirty in memory as well, so to a reader both
-    /// are the same; but the disk may hold neither.
+    /// Puts the page of a batch that failed in place of what was read. What it holds beyond the old page is dirty in
+    /// memory as well, so to a reader both are the same; but the disk may hold neither.
     pub fn amend(&self, file: FileId, page: u32, bytes: &mut [u8]) {
         if let Some(image) = self.failed.get().and_then(|images| images.get(&(file, page))) {
             bytes.copy_from_slice(image);
@@ -144,8 +144,8 @@ impl DoubleWrite {
     }
 }
 
-/// Steps 3 and 4. Gives the batch back in its order, whether or not they succeed. What a completion needs to become its `PageWrite` again is in the request; the
-/// tag has place in the batch and sectors.
+/// Steps 3 and 4. Gives the batch back in its order, whether or not they succeed. What a completion needs to become its
+/// `PageWrite` again is in the request; the tag has place in the batch and sectors.
 fn write_in_place(queue: &mut dyn Queue, pages: Vec<PageWrite>) -> (Vec<PageWrite>, Result<()>) {
     let mut files = BTreeMap::new();
     for (i, write) in pages.into_iter().enumerate() {

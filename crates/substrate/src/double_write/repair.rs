@@ -30,8 +30,9 @@ pub struct Repaired {
 }
 
 impl DoubleWrite {
-    /// Makes torn pages of the last batch whole. Runs once at open, before anything else reads or writes pages; [`settle`](Self::settle) follows. `file_of` gives the file
-    /// of an identity, opened for direct access, if it still exists. May be interrupted and repeated.
+    /// Makes torn pages of the last batch whole. Runs once at open, before anything else reads or writes pages;
+    /// [`settle`](Self::settle) follows. `file_of` gives the file of an identity, opened for direct access, if it still
+    /// exists. May be interrupted and repeated.
     pub fn repair(&self, file_of: &mut dyn FnMut(u64) -> Option<Arc<dyn File>>) -> Result<Repaired> {
         let area = self.area.lock();
         let entries = area.entries(&*self.file)?;
@@ -49,8 +50,9 @@ impl DoubleWrite {
         Ok(Repaired { pages: entries.len() as u32, repaired })
     }
 
-    /// Syncs the files of the last batch, unless a clean shutdown did. A page that is whole may be so in the kernel's cache only, if just the process died: the area
-    /// must not be used again before it is synced, and nothing may build on it.
+    /// Syncs the files of the last batch, unless a clean shutdown did. A page that is whole may be so in the kernel's
+    /// cache only, if just the process died: the area must not be used again before it is synced, and nothing may build
+    /// on it.
     pub fn settle(&self, file_of: &mut dyn FnMut(u64) -> Option<Arc<dyn File>>) -> Result<()> {
         if bug!(SkipRepairSync) {
             return Ok(());
@@ -69,8 +71,9 @@ fn parse<'a>(entry: &Entry, page: &'a [u8]) -> std::result::Result<Page<'a>, Pag
     Page::parse(page, Place { file: entry.file, page: entry.page })
 }
 
-/// Reads the page in place. Gives whether it is there and fails its checksum. One of zeros was not torn by the batch, since both the page before and the one after
-/// have their head in the first sector: it was freed since, and is a hole that must not be written to.
+/// Reads the page in place. Gives whether it is there and fails its checksum. One of zeros was not torn by the batch,
+/// since both the page before and the one after have their head in the first sector: it was freed since, and is a hole
+/// that must not be written to.
 fn read_torn(file: &dyn File, entry: &Entry, page: &mut [u8]) -> Result<bool> {
     if file.len()? < offset(entry) + PAGE as u64 {
         return Ok(false);

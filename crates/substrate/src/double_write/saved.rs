@@ -35,7 +35,8 @@ impl SavedPages {
         Ok(SavedPages { area, entries })
     }
 
-    /// Makes a page whole that was read at `place` and fails its checksum. False, with the page as it was, if the last batch did not tear it.
+    /// Makes a page whole that was read at `place` and fails its checksum. False, with the page as it was, if the last
+    /// batch did not tear it.
     ///
     /// # Panics
     /// If `page` has not the length of a page.

@@ -27,12 +27,18 @@ const CLEAN: u8 = 1;
 const NO_SEGMENT: u32 = 0;
 
 impl Manifest {
-    /// The manifest as the bytes of the file `manifest.number`: checksums depend on the file, so that a copy under another name does not pass.
+    /// The manifest as the bytes of the file `manifest.number`: checksums depend on the file, so that a copy under
+    /// another name does not pass.
     pub fn encode(&self, number: u64) -> Vec<u8> {
         let body = self.body();
         let mut writer = Writer::new();
         writer.bytes(&MAGIC).u32(VERSION).u32(u32::try_from(body.len()).unwrap_or(u32::MAX));
-        writer.u64(self.compatible).u64(self.read_compatible).u64(self.incompatible).u64(self.database).u64(self.generation);
+        writer
+            .u64(self.compatible)
+            .u64(self.read_compatible)
+            .u64(self.incompatible)
+            .u64(self.database)
+            .u64(self.generation);
         let header = checksum(number, writer.as_slice());
         writer.u32(header).bytes(&body);
         let whole = checksum(number, writer.as_slice());
@@ -64,13 +70,19 @@ impl Manifest {
     pub fn decode(bytes: &[u8], number: u64) -> Result<Self> {
         let file = FileId::Manifest(number);
         let mut reader = Reader::new(bytes);
-        let (version, length, manifest) = header(&mut reader, bytes, number).map_err(|malformed| malformed.at(file, 0))?;
+        let (version, length, manifest) =
+            header(&mut reader, bytes, number).map_err(|malformed| malformed.at(file, 0))?;
         if version > VERSION {
-            return Err(Error::NewerFormat { file: file.to_string(), found: u64::from(version), known: u64::from(VERSION) });
+            return Err(Error::NewerFormat {
+                file: file.to_string(),
+                found: u64::from(version),
+                known: u64::from(VERSION),
+            });
         }
         check_features(manifest.incompatible, INCOMPATIBLE, file)?;
         let end = (HEADER + CHECKSUM).saturating_add(length as usize);
-        body(bytes.get(..end).unwrap_or(bytes), (version, length), number, manifest).map_err(|malformed| malformed.at(file, 0))
+        body(bytes.get(..end).unwrap_or(bytes), (version, length), number, manifest)
+            .map_err(|malformed| malformed.at(file, 0))
     }
 }
 
@@ -122,7 +134,8 @@ fn body(bytes: &[u8], (version, length): (u32, u32), number: u64, header: Manife
     }
     let segment = (segment != NO_SEGMENT).then_some(segment);
     let count = reader.varint()?;
-    let mut manifest = Manifest { incarnation, replay, synced, segment, clean: flags == CLEAN, next_keyspace, ..header };
+    let mut manifest =
+        Manifest { incarnation, replay, synced, segment, clean: flags == CLEAN, next_keyspace, ..header };
     if count > MAX_KEYSPACES as u64 {
         return reader.fail("the manifest has too many keyspaces");
     }

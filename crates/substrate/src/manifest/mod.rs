@@ -1,5 +1,5 @@
-//! The manifest: a snapshot of everything that is not a page, a table or a log record. It is stored in two copies, of which either suffices
-//! (`docs/format/manifest.md`).
+//! The manifest: a snapshot of everything that is not a page, a table or a log record. It is stored in two copies, of
+//! which either suffices (`docs/format/manifest.md`).
 
 mod format;
 mod store;

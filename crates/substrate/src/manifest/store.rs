@@ -1,4 +1,5 @@
-//! Manifests on disk: two copies, of which either suffices (`docs/decisions/0017-manifests-and-sessions.md`, invariants 1 to 4).
+//! Manifests on disk: two copies, of which either suffices (`docs/decisions/0017-manifests-and-sessions.md`, invariants
+//! 1 to 4).
 
 use std::io;
 
@@ -26,11 +27,11 @@ impl Manifest {
     /// The files of both copies.
     pub const FILES: [FileId; 2] = [FileId::Manifest(COPIES[0]), FileId::Manifest(COPIES[1])];
 
-    /// The newest whole manifest, or `None` if there is no database yet: nothing, or a lone first copy that is not whole, which is the trace of a creation that was
-    /// interrupted before any keyspace existed.
+    /// The newest whole manifest, or `None` if there is no database yet: nothing, or a lone first copy that is not
+    /// whole, which is the trace of a creation that was interrupted before any keyspace existed.
     ///
-    /// A copy that is damaged, missing or older is reported and overwritten by the newest, which is made durable before: the process that stored it may have
-    /// died in between. Copies that are equal are left alone.
+    /// A copy that is damaged, missing or older is reported and overwritten by the newest, which is made durable
+    /// before: the process that stored it may have died in between. Copies that are equal are left alone.
     ///
     /// # Errors
     /// `Corruption` if there are copies and none is whole; `NewerFormat` if one is of a later version.
@@ -50,10 +51,12 @@ impl Manifest {
         Ok(Found::read(storage)?.newest()?.map(|(_, manifest)| manifest.clone()))
     }
 
-    /// Stores this manifest in both copies, durably. Each is whole before the other is touched. Its generation is higher than that of every whole copy.
+    /// Stores this manifest in both copies, durably. Each is whole before the other is touched. Its generation is
+    /// higher than that of every whole copy.
     ///
     /// # Errors
-    /// `NoSpace` before anything changed, `Limit` above [`MAX_MANIFEST`] bytes; after any other error either manifest may be the newest.
+    /// `NoSpace` before anything changed, `Limit` above [`MAX_MANIFEST`] bytes; after any other error either manifest
+    /// may be the newest.
     pub fn store(&self, storage: &dyn Storage) -> Result<()> {
         let copies = COPIES.map(|copy| (copy, self.encode(copy)));
         let length = copies[0].1.len();
@@ -66,7 +69,9 @@ impl Manifest {
         for (copy, bytes) in &copies {
             match open(storage, *copy) {
                 Ok(file) => present.push((file, bytes)),
-                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => absent.push((*copy, bytes)),
+                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                    absent.push((*copy, bytes))
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -113,7 +118,9 @@ impl Found {
             return Err(Error::corruption(FileId::Manifest(*stranger), 0, what));
         }
         match (newest, self.damaged.as_slice()) {
-            (None, [.., (_, error)]) if !matches!(self.damaged[..], [(1, Error::Corruption { .. })]) => Err(error.clone()),
+            (None, [.., (_, error)]) if !matches!(self.damaged[..], [(1, Error::Corruption { .. })]) => {
+                Err(error.clone())
+            }
             _ => Ok(newest),
         }
     }
@@ -122,7 +129,8 @@ impl Found {
     fn settle(&self, storage: &dyn Storage, number: u64, newest: &Manifest) -> Result<()> {
         let is_current = |copy: &u64| self.whole.iter().any(|(other, manifest)| other == copy && manifest == newest);
         let (mut current, behind): (Vec<u64>, Vec<u64>) = COPIES.iter().partition(|copy| is_current(copy));
-        let mut others = self.whole.iter().map(|(number, _)| number).chain(self.damaged.iter().map(|(number, _)| number));
+        let mut others =
+            self.whole.iter().map(|(number, _)| number).chain(self.damaged.iter().map(|(number, _)| number));
         if behind.is_empty() && others.all(|number| COPIES.contains(number)) {
             return Ok(());
         }
@@ -177,7 +185,8 @@ fn reserve(file: &dyn File, length: u64) -> Result<()> {
     }
 }
 
-/// Makes the file begin with these bytes, durably. Of a large manifest only the pages are written that differ: one more keyspace changes the first and the last.
+/// Makes the file begin with these bytes, durably. Of a large manifest only the pages are written that differ: one more
+/// keyspace changes the first and the last.
 fn overwrite(file: &dyn File, bytes: &[u8]) -> Result<()> {
     let mut there = vec![0; bytes.len()];
     // What cannot be read is written.

@@ -1,7 +1,8 @@
 //! The one memory budget of a database, and who has what of it.
 //!
-//! A part of the budget, the *reserve*, is refused to caches, so that work that must go on (reading a page, writing out) finds memory. What is
-//! held from the system never exceeds the budget, because nothing else that counts is allocated anywhere else.
+//! A part of the budget, the *reserve*, is refused to caches, so that work that must go on (reading a page, writing
+//! out) finds memory. What is held from the system never exceeds the budget, because nothing else that counts is
+//! allocated anywhere else.
 
 mod share;
 #[cfg(test)]
@@ -126,7 +127,8 @@ const MOST_RESERVE: usize = 4 * CHUNK_BYTES;
 
 /// No share has less than this part of what the caches have.
 const LEAST: usize = 16;
-/// Bytes of budget for each request of demand that is remembered: some requests for each page that the budget could hold.
+/// Bytes of budget for each request of demand that is remembered: some requests for each page that the budget could
+/// hold.
 const HORIZON: usize = 512;
 
 /// Gives memory back: told how many bytes are wanted, answers how many it freed.
@@ -136,7 +138,8 @@ pub type Shrinker = dyn Fn(usize) -> usize + Send + Sync;
 pub enum Held {
     /// All that is leased under these components, which are its own.
     Components(&'static [Component]),
-    /// As many bytes as this says, which locks nothing that is held while somebody leases or asks for a [fair part](Share::fair_part).
+    /// As many bytes as this says, which locks nothing that is held while somebody leases or asks for a [fair
+    /// part](Share::fair_part).
     Counted(Box<dyn Fn() -> usize + Send + Sync>),
 }
 
@@ -160,16 +163,17 @@ impl fmt::Debug for Held {
 
 /// The budget of one database.
 ///
-/// Essential memory comes first; what it leaves belongs to the caches, each a [`Share`]. Free memory goes to whoever asks first, and a share below its
-/// fair part may have it back from those above theirs. Fair parts follow from the requests to the disk that each could save
-/// ([`Share::count`]; decision 8): where misses fall with the logarithm of the memory, as under Zipf, this division saves the most.
+/// Essential memory comes first; what it leaves belongs to the caches, each a [`Share`]. Free memory goes to whoever
+/// asks first, and a share below its fair part may have it back from those above theirs. Fair parts follow from the
+/// requests to the disk that each could save ([`Share::count`]; decision 8): where misses fall with the logarithm of
+/// the memory, as under Zipf, this division saves the most.
 ///
-/// Windows are held while callers do what they like, so they may have a part of the memory and no more, whoever asks: what writes and background work need is
-/// never theirs (`docs/design/waiting.md`, rule 4).
+/// Windows are held while callers do what they like, so they may have a part of the memory and no more, whoever asks:
+/// what writes and background work need is never theirs (`docs/design/waiting.md`, rule 4).
 ///
 /// # Rules
-/// 1. [`lease_essential`](Self::lease_essential) and [`Share::reclaim`] call shrinkers on the caller's thread, so they must not be called while holding a lock
-///    that any shrinker takes.
+/// 1. [`lease_essential`](Self::lease_essential) and [`Share::reclaim`] call shrinkers on the caller's thread, so they
+///    must not be called while holding a lock that any shrinker takes.
 /// 2. A shrinker does no I/O, waits for nothing but pins (`ecotone_sys::epoch`), and calls neither of the two.
 /// 3. A shrinker holds its cache by a `Weak`, and answers 0 once the cache is gone.
 /// 4. Nobody leases while holding a pin, since a shrinker may wait for it.
@@ -178,7 +182,8 @@ pub struct Memory {
     reserve: usize,
     arena: Arc<Arena>,
     members: Mutex<Vec<Arc<Member>>>,
-    /// What essential memory needed at most of late. What comes and goes, such as the work of a compaction, is not worth taking from caches each time.
+    /// What essential memory needed at most of late. What comes and goes, such as the work of a compaction, is not
+    /// worth taking from caches each time.
     peak: AtomicUsize,
 }
 
@@ -186,7 +191,13 @@ impl Memory {
     /// A budget in bytes. What is not a whole MiB of it stays unused.
     pub fn new(budget: usize) -> Arc<Memory> {
         let reserve = (budget / 32).clamp(CHUNK_BYTES, MOST_RESERVE);
-        Arc::new(Memory { budget, reserve, arena: Arena::new(budget), members: Mutex::default(), peak: AtomicUsize::new(0) })
+        Arc::new(Memory {
+            budget,
+            reserve,
+            arena: Arena::new(budget),
+            members: Mutex::default(),
+            peak: AtomicUsize::new(0),
+        })
     }
 
     /// The budget in bytes.
@@ -199,7 +210,8 @@ impl Memory {
         self.arena.held_bytes()
     }
 
-    /// Leases for a cache, which can do without: `None` when less than the reserve would stay free: a 32nd of the budget, at least 1 MiB, at most 4.
+    /// Leases for a cache, which can do without: `None` when less than the reserve would stay free: a 32nd of the
+    /// budget, at least 1 MiB, at most 4.
     pub fn lease(&self, component: Component, size: Size) -> Option<Block> {
         epoch::assert_unpinned();
         self.take(component, size, self.reserve)
@@ -223,8 +235,9 @@ impl Memory {
         (self.budget / WINDOWS).saturating_sub(self.used(&[Component::Windows]))
     }
 
-    /// Leases for work that must go on, from the reserve too. When nothing is left it asks the shares, each as long as it gives something, until one has made
-    /// room: what they give may lie apart, and what is wanted may not. If none has, it fails with [`Error::Memory`]. See the rules above.
+    /// Leases for work that must go on, from the reserve too. When nothing is left it asks the shares, each as long as
+    /// it gives something, until one has made room: what they give may lie apart, and what is wanted may not. If none
+    /// has, it fails with [`Error::Memory`]. See the rules above.
     pub fn lease_essential(&self, component: Component, size: Size) -> Result<Block> {
         self.lease_from_caches(component, size, 0)
     }
@@ -265,8 +278,9 @@ impl Memory {
         shrunk.ok_or_else(refused)
     }
 
-    /// Slabs for transfers, one of which is filled or looked at while the others are on their way: one whatever it costs, a second one also from the reserve, since each
-    /// transfer would be waited for by itself otherwise, and as many more up to `most` as are free.
+    /// Slabs for transfers, one of which is filled or looked at while the others are on their way: one whatever it
+    /// costs, a second one also from the reserve, since each transfer would be waited for by itself otherwise, and as
+    /// many more up to `most` as are free.
     ///
     /// # Errors
     /// [`Error::Memory`] if there is not even one.
@@ -299,7 +313,8 @@ impl Memory {
         self.members.lock().clone()
     }
 
-    /// What a share can count on of what essential memory and the reserve leave: a sixteenth, and of the rest as much as its part of all demand.
+    /// What a share can count on of what essential memory and the reserve leave: a sixteenth, and of the rest as much
+    /// as its part of all demand.
     fn fair_part(&self, of: &Member) -> usize {
         let members = self.members();
         let essential = self.essential(&members).max(self.peak.load(Ordering::Relaxed));

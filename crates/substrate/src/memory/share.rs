@@ -41,8 +41,8 @@ impl Member {
     }
 }
 
-/// What the shrinker of a cache in several parts does: asks one part after the other by `give_back`, which tells the bytes that it freed, until `bytes` are
-/// freed or all `parts` have refused in a row.
+/// What the shrinker of a cache in several parts does: asks one part after the other by `give_back`, which tells the
+/// bytes that it freed, until `bytes` are freed or all `parts` have refused in a row.
 pub fn gather(bytes: usize, parts: usize, mut give_back: impl FnMut() -> usize) -> usize {
     let (mut freed, mut refused) = (0, 0);
     while freed < bytes && refused < parts {
@@ -65,12 +65,14 @@ impl Share {
         Share { memory, member }
     }
 
-    /// Bytes that this cache can count on, whatever the others hold now. Adds up the use of all components: remember the answer where it is needed often.
+    /// Bytes that this cache can count on, whatever the others hold now. Adds up the use of all components: remember
+    /// the answer where it is needed often.
     pub fn fair_part(&self) -> usize {
         self.memory.fair_part(&self.member)
     }
 
-    /// Counts requests to the disk that this cache saved, or would have with more memory. Shares divide the memory by it.
+    /// Counts requests to the disk that this cache saved, or would have with more memory. Shares divide the memory by
+    /// it.
     pub fn count(&self, requests: u64) {
         let demand = self.member.demand.fetch_add(requests, Ordering::Relaxed) + requests;
         if demand > (self.memory.budget / HORIZON) as u64 {
@@ -83,8 +85,8 @@ impl Share {
         self.member.held(&self.memory)
     }
 
-    /// After a refused lease: has others that are above their fair part give `bytes` back, if this one would stay within its own. True if something was
-    /// given back. See the rules of [`Memory`].
+    /// After a refused lease: has others that are above their fair part give `bytes` back, if this one would stay
+    /// within its own. True if something was given back. See the rules of [`Memory`].
     pub fn reclaim(&self, bytes: usize) -> bool {
         let mut others = self.memory.members();
         others.retain(|member| !Arc::ptr_eq(member, &self.member));

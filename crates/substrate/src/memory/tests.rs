@@ -15,7 +15,8 @@ fn caches_leave_the_reserve() {
             let memory = Memory::new(budget);
             let blocks = fill(&memory, Component::RecordCache, size);
             assert_eq!(blocks.len() * size.bytes(), budget - reserve, "{size:?} of {budget}");
-            let essential: Vec<_> = std::iter::from_fn(|| memory.lease_essential(Component::Frames, size).ok()).collect();
+            let essential: Vec<_> =
+                std::iter::from_fn(|| memory.lease_essential(Component::Frames, size).ok()).collect();
             assert_eq!(essential.len() * size.bytes(), reserve, "{size:?} of {budget}");
             assert_eq!((memory.held(), memory.budget()), (budget, budget));
         }
@@ -40,7 +41,8 @@ fn transfers_have_two_slabs_where_caches_have_the_rest() {
 #[test]
 fn an_error_names_who_asked_and_the_budget() {
     let memory = Memory::new(16 * MIB + 5);
-    let _blocks: Vec<_> = std::iter::from_fn(|| memory.lease_essential(Component::Memtable, Size::Chunk).ok()).collect();
+    let _blocks: Vec<_> =
+        std::iter::from_fn(|| memory.lease_essential(Component::Memtable, Size::Chunk).ok()).collect();
     match memory.lease_essential(Component::Log, Size::Frame) {
         Err(Error::Memory { what, budget }) => assert_eq!((what, budget), ("log", 16 * MIB as u64 + 5)),
         other => panic!("{other:?}"),
@@ -61,7 +63,8 @@ fn usage_is_told_by_component() {
     assert_eq!(usage, expected);
 }
 
-/// A cache that takes all the slabs there are and gives back as many as make up what is wanted; it counts how often it is asked.
+/// A cache that takes all the slabs there are and gives back as many as make up what is wanted; it counts how often it
+/// is asked.
 struct Greedy {
     blocks: Arc<Mutex<Vec<Block>>>,
     asked: Arc<AtomicUsize>,

@@ -2,17 +2,19 @@
 
 /// Finds a line through intervals that come one by one, from left to right.
 ///
-/// For a band of `epsilon` around points (T9), the intervals are `y - epsilon` to `y + epsilon`; where a line has to cross at given steps, each interval is what
-/// the step allows. Greatest *x* times greatest *y* must stay below 2^125, so that all arithmetic is exact.
+/// For a band of `epsilon` around points (T9), the intervals are `y - epsilon` to `y + epsilon`; where a line has to
+/// cross at given steps, each interval is what the step allows. Greatest *x* times greatest *y* must stay below 2^125,
+/// so that all arithmetic is exact.
 pub trait Fitter {
-    /// Takes the interval from `low` to `high`, both included, at `x`. False if no line of this fitter goes through it and all before it; the interval then
-    /// counts as not pushed.
+    /// Takes the interval from `low` to `high`, both included, at `x`. False if no line of this fitter goes through it
+    /// and all before it; the interval then counts as not pushed.
     ///
     /// # Panics
     /// If `x` is not above the one before, or `low` is above `high`.
     fn push(&mut self, x: u64, low: u64, high: u64) -> bool;
 
-    /// A line through all intervals, as near to the middle of those that there are as is cheap; none before the second interval.
+    /// A line through all intervals, as near to the middle of those that there are as is cheap; none before the second
+    /// interval.
     fn fit(&self) -> Option<Fit>;
 }
 

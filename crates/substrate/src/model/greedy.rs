@@ -2,7 +2,8 @@
 
 use super::fit::{Fit, Fitter, Point, Through};
 
-/// Lines through the middle of the first interval only. Constant memory and little work, but shorter segments than [`OptimalPla`](super::OptimalPla) finds.
+/// Lines through the middle of the first interval only. Constant memory and little work, but shorter segments than
+/// [`OptimalPla`](super::OptimalPla) finds.
 #[derive(Debug, Default)]
 pub struct GreedyPlr {
     apex: Option<Point>,

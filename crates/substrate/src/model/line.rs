@@ -1,6 +1,7 @@
 //! The line that places the keys of a segment, and its one evaluator.
 
-/// A rising line from offsets to pages. It is what an index entry stores, so it is rounded before anything is placed by it.
+/// A rising line from offsets to pages. It is what an index entry stores, so it is rounded before anything is placed by
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
     slope: f32,
@@ -11,7 +12,8 @@ pub struct Line {
 impl Eq for Line {}
 
 impl Line {
-    /// A line, if both are finite and the slope (in pages for one step of the offset) is not negative; else it would not keep the order of keys.
+    /// A line, if both are finite and the slope (in pages for one step of the offset) is not negative; else it would
+    /// not keep the order of keys.
     pub fn new(slope: f32, intercept: f32) -> Option<Line> {
         (slope.is_finite() && slope >= 0.0 && intercept.is_finite()).then_some(Line { slope, intercept })
     }
@@ -26,8 +28,9 @@ impl Line {
         self.intercept
     }
 
-    /// The page, of `pages` (at least one), that an offset belongs to. Conversion, product, sum and floor each keep the order of what they are given, and
-    /// nothing here can be contracted or overflow, so the page never falls as the offset rises, and it is the same on every machine.
+    /// The page, of `pages` (at least one), that an offset belongs to. Conversion, product, sum and floor each keep the
+    /// order of what they are given, and nothing here can be contracted or overflow, so the page never falls as the
+    /// offset rises, and it is the same on every machine.
     #[inline]
     pub fn page(self, offset: u64, pages: u8) -> u8 {
         let at = (offset as f64 * f64::from(self.slope) + f64::from(self.intercept)).floor();
@@ -51,7 +54,8 @@ impl Line {
         Some(at)
     }
 
-    /// Two offsets around the one where `reached` becomes true: near to where the line says, within what rounding may move it.
+    /// Two offsets around the one where `reached` becomes true: near to where the line says, within what rounding may
+    /// move it.
     fn bracket(self, page: u8, reached: impl Fn(u64) -> bool) -> (u64, u64) {
         let near = ((f64::from(page) - f64::from(self.intercept)) / f64::from(self.slope)) as u64;
         let mut reach = 2u64;

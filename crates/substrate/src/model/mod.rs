@@ -1,7 +1,8 @@
 //! Lines that place keys, and the fitters that find them (T8, T11). It knows no pages.
 //!
-//! [`Line::page`] is the one evaluator: planning, writing and looking up all go through it, since the last bit of a product decides where a record lies. A line works
-//! on offsets between [`digest()`]s of keys; a [`fence()`] turns a digest back into the key at which a page begins.
+//! [`Line::page`] is the one evaluator: planning, writing and looking up all go through it, since the last bit of a
+//! product decides where a record lies. A line works on offsets between [`digest()`]s of keys; a [`fence()`] turns a
+//! digest back into the key at which a page begins.
 
 mod digest;
 mod fit;

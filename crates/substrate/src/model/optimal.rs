@@ -4,9 +4,10 @@ use super::fit::{Fit, Fitter, Point, Through};
 
 /// Accepts an interval exactly if any line goes through it and all before it.
 ///
-/// A slope is possible if it is at most that of each line from a lower end to a later upper end, and at least that of each line from an upper end to a
-/// later lower end (eliminate the intercept from the inequalities). The tightest of these lines touch the convex hulls of the ends, and move to the right
-/// as they tighten, so that each end is looked at a few times only.
+/// A slope is possible if it is at most that of each line from a lower end to a later upper end, and at least that of
+/// each line from an upper end to a later lower end (eliminate the intercept from the inequalities). The tightest of
+/// these lines touch the convex hulls of the ends, and move to the right as they tighten, so that each end is looked at
+/// a few times only.
 #[derive(Debug, Default)]
 pub struct OptimalPla {
     /// Lower ends, of which lines must stay above.
@@ -41,7 +42,8 @@ impl Hull {
         Some(best)
     }
 
-    /// Adds a point to the right; those that it puts inside the hull go. `bends` says whether a second line bends outward from a first.
+    /// Adds a point to the right; those that it puts inside the hull go. `bends` says whether a second line bends
+    /// outward from a first.
     fn push(&mut self, point: Point, bends: impl Fn(Through, Through) -> bool) {
         while let [.., before, last] = self.points[self.first..]
             && !bends(Through(before, last), Through(last, point))
@@ -65,8 +67,10 @@ impl Fitter for OptimalPla {
         assert!(self.last.is_none_or(|last| last < x) && low <= high, "intervals come from left to right");
         let (low, high) = (Point::new(x, low), Point::new(x, high));
         // Only a tangent that is tighter than what there is counts.
-        let up = self.highs.tangent(low, steeper).filter(|(line, _)| self.flattest.is_none_or(|now| steeper(*line, now)));
-        let down = self.lows.tangent(high, flatter).filter(|(line, _)| self.steepest.is_none_or(|now| flatter(*line, now)));
+        let up =
+            self.highs.tangent(low, steeper).filter(|(line, _)| self.flattest.is_none_or(|now| steeper(*line, now)));
+        let down =
+            self.lows.tangent(high, flatter).filter(|(line, _)| self.steepest.is_none_or(|now| flatter(*line, now)));
         let flattest = up.map(|(line, _)| line).or(self.flattest);
         let steepest = down.map(|(line, _)| line).or(self.steepest);
         if let (Some(flattest), Some(steepest)) = (flattest, steepest)

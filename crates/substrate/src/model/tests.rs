@@ -26,7 +26,8 @@ fn stabbed(intervals: &[Interval]) -> bool {
 fn reached_from_the_first(intervals: &[Interval]) -> bool {
     let Some((first, rest)) = intervals.split_first() else { return true };
     let (x, y) = (first.x, (first.low + first.high).div_euclid(2));
-    let slopes: Vec<(i128, i128)> = rest.iter().flat_map(|at| [at.low, at.high].map(|end| (end - y, at.x - x))).collect();
+    let slopes: Vec<(i128, i128)> =
+        rest.iter().flat_map(|at| [at.low, at.high].map(|end| (end - y, at.x - x))).collect();
     let through_all = |(rise, run): (i128, i128)| {
         rest.iter().all(|at| ((at.low - y) * run..=(at.high - y) * run).contains(&(rise * (at.x - x))))
     };
@@ -149,7 +150,9 @@ proptest! {
 
 #[test]
 fn lines_that_would_not_keep_the_order_are_none() {
-    for (slope, intercept) in [(-1.0, 0.0), (f32::NAN, 0.0), (f32::INFINITY, 0.0), (1.0, f32::NAN), (1.0, f32::NEG_INFINITY)] {
+    for (slope, intercept) in
+        [(-1.0, 0.0), (f32::NAN, 0.0), (f32::INFINITY, 0.0), (1.0, f32::NAN), (1.0, f32::NEG_INFINITY)]
+    {
         assert_eq!(Line::new(slope, intercept), None);
     }
 }

@@ -23,8 +23,8 @@ pub const fn capacity(lower: &[u8], upper: Option<&[u8]>) -> usize {
     PAGE - HEADER - lower.len() - upper
 }
 
-/// Gives a finished page a (new) place and sequence, and the checksum that goes with them: for pages that are built before
-/// their place is known.
+/// Gives a finished page a (new) place and sequence, and the checksum that goes with them: for pages that are built
+/// before their place is known.
 ///
 /// # Panics
 /// If `page` has not the length of a page.
@@ -36,7 +36,8 @@ pub fn seal(page: &mut [u8], place: Place, seq: u64) {
     page[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Makes a page in `buf` of one that stands at the same place: `values` are values of the same lengths for some positions.
+/// Makes a page in `buf` of one that stands at the same place: `values` are values of the same lengths for some
+/// positions.
 ///
 /// # Panics
 /// If `buf` has not the length of a page, or there is no record with a value of this length at a position.
@@ -72,12 +73,19 @@ pub struct PageBuilder<'a> {
 }
 
 impl<'a> PageBuilder<'a> {
-    /// An empty page in `buf` (4096 bytes, whatever they hold) for the keys from `lower` up to and without `upper`; without
-    /// one, up to the end of all keys. `related` is the base page of an overflow page, else the caller's.
+    /// An empty page in `buf` (4096 bytes, whatever they hold) for the keys from `lower` up to and without `upper`;
+    /// without one, up to the end of all keys. `related` is the base page of an overflow page, else the caller's.
     ///
     /// # Panics
     /// If `buf` has another length, a fence is longer than a key may be, or the range is empty.
-    pub fn new(buf: &'a mut [u8], place: Place, kind: PageKind, related: u32, lower: &[u8], upper: Option<&[u8]>) -> Self {
+    pub fn new(
+        buf: &'a mut [u8],
+        place: Place,
+        kind: PageKind,
+        related: u32,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+    ) -> Self {
         assert_eq!(buf.len(), PAGE, "a page has {PAGE} bytes");
         assert!(lower.len() <= MAX_KEY && upper.is_none_or(|u| u.len() <= MAX_KEY), "a fence is longer than a key");
         assert!(upper.is_none_or(|upper| lower < upper), "the fences are in the wrong order");
@@ -111,7 +119,8 @@ impl<'a> PageBuilder<'a> {
     /// Adds a record, or gives `false` and changes nothing if it does not fit. The value of a tombstone is empty.
     ///
     /// # Panics
-    /// If the key is not above the last one or not within the fences (such a page would lose the record), or a limit is exceeded.
+    /// If the key is not above the last one or not within the fences (such a page would lose the record), or a limit is
+    /// exceeded.
     pub fn push(&mut self, kind: RecordKind, key: &[u8], value: &[u8]) -> bool {
         assert!(self.accepts(key), "the key is out of order or outside of the fences");
         assert!(key.len() <= MAX_KEY && key.len() + value.len() <= MAX_RECORD, "a record exceeds the limits");

@@ -10,7 +10,8 @@ use crate::{
 };
 
 impl Page<'_> {
-    /// Checks everything that parsing leaves out: every record in its place, in order, within the fences and the limits.
+    /// Checks everything that parsing leaves out: every record in its place, in order, within the fences and the
+    /// limits.
     pub fn check(&self) -> Result<(), PageError> {
         let fences = PAGE - self.lower().len() - self.upper().map_or(0, <[u8]>::len);
         let mut end = fences;

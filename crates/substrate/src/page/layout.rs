@@ -18,8 +18,10 @@ pub(super) const RECORD_OVERHEAD: usize = SLOT + 1;
 /// The page has no upper fence.
 pub(super) const NO_UPPER: u16 = 1;
 
-const _: () =
-    assert!(HEADER + 2 * MAX_KEY + MAX_RECORD + RECORD_OVERHEAD <= PAGE, "the largest record fits beside the longest fences");
+const _: () = assert!(
+    HEADER + 2 * MAX_KEY + MAX_RECORD + RECORD_OVERHEAD <= PAGE,
+    "the largest record fits beside the longest fences"
+);
 
 /// What a page is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +91,9 @@ impl PageError {
     /// As an error of `file`, for its page number `page`.
     pub fn at(self, file: impl fmt::Display, page: u32) -> Error {
         match self {
-            PageError::Newer(found) => Error::NewerFormat { file: file.to_string(), found: found.into(), known: VERSION.into() },
+            PageError::Newer(found) => {
+                Error::NewerFormat { file: file.to_string(), found: found.into(), known: VERSION.into() }
+            }
             _ => Error::corruption(file, u64::from(page) * PAGE as u64, self.to_string()),
         }
     }

@@ -1,5 +1,5 @@
-//! The 4 KiB slotted page (mechanism T5): sorted slots from the front, a record heap from the back, and two fence keys whose
-//! common prefix the records leave out. The byte layout is in `docs/format/page.md`.
+//! The 4 KiB slotted page (mechanism T5): sorted slots from the front, a record heap from the back, and two fence keys
+//! whose common prefix the records leave out. The byte layout is in `docs/format/page.md`.
 
 mod build;
 mod check;

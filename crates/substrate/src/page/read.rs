@@ -19,7 +19,8 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
-/// A page that was parsed: the header makes sense, the slots may still not. A malformed slot has no [`entry`](Self::entry).
+/// A page that was parsed: the header makes sense, the slots may still not. A malformed slot has no
+/// [`entry`](Self::entry).
 #[derive(Clone, Copy)]
 pub struct Page<'a> {
     pub(super) bytes: &'a [u8; PAGE],
@@ -58,8 +59,8 @@ impl<'a> Page<'a> {
         Self::with_header(page, &header)
     }
 
-    /// A view of bytes that stayed in memory since they were built or parsed: checks the header, and neither checksum nor
-    /// page number.
+    /// A view of bytes that stayed in memory since they were built or parsed: checks the header, and neither checksum
+    /// nor page number.
     pub fn reparse(bytes: &'a [u8]) -> Result<Self, PageError> {
         let page: &[u8; PAGE] = bytes.try_into().map_err(|_| PageError::Malformed("its length"))?;
         Self::with_header(page, &Header::read(page)?)

@@ -1,5 +1,5 @@
-//! What is kept beside a page that stays in memory, so that a search in it touches few cache lines: neither its header nor its fences, and of its slots only
-//! those near the goal.
+//! What is kept beside a page that stays in memory, so that a search in it touches few cache lines: neither its header
+//! nor its fences, and of its slots only those near the goal.
 
 use super::{
     layout::{HEADER, PageKind, SLOT, head},

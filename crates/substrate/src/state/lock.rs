@@ -124,7 +124,8 @@ impl Locked<'_> {
 }
 
 impl Drop for Locked<'_> {
-    /// What was changed gets a version of its own, so that who copied parts of two values notices, also if they are of one length.
+    /// What was changed gets a version of its own, so that who copied parts of two values notices, also if they are of
+    /// one length.
     #[inline]
     fn drop(&mut self) {
         let unlocked = if self.changed { self.after.next().next() } else { self.before };

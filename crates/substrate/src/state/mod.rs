@@ -1,4 +1,5 @@
-//! The word of a record in memory that says what it is: lengths, kind, seal and version; and the lock that it is (decision 10, invariant 5).
+//! The word of a record in memory that says what it is: lengths, kind, seal and version; and the lock that it is
+//! (decision 10, invariant 5).
 //!
 //! Hot logs write it to files without seal and version (`docs/format/hash.md`, "Record").
 
@@ -27,7 +28,8 @@ const VALUE_LEN: u64 = ((1 << 11) - 1) << VALUE_LEN_SHIFT;
 const KIND_SHIFT: u32 = 21;
 const KIND: u64 = 7 << KIND_SHIFT;
 const SEALED: u64 = 1 << 24;
-/// The least of the version's bits. They are the highest of the word, so a version that is full begins anew without touching others.
+/// The least of the version's bits. They are the highest of the word, so a version that is full begins anew without
+/// touching others.
 const LOCKED: u64 = 1 << 25;
 
 impl State {

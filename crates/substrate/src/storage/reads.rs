@@ -35,9 +35,10 @@ impl<'q, W> Reads<'q, W> {
         self.waiting.len() - self.free.len()
     }
 
-    /// A block for one more read of a call that gives what it has read to its caller's closure, which may hold it for long: one of the windows' memory. If windows
-    /// have their part, one of the memory that others need, for one read at a time: then nothing else is in flight, and it is given back before the closure runs.
-    /// `None` if those in flight have to end first.
+    /// A block for one more read of a call that gives what it has read to its caller's closure, which may hold it for
+    /// long: one of the windows' memory. If windows have their part, one of the memory that others need, for one read
+    /// at a time: then nothing else is in flight, and it is given back before the closure runs. `None` if those in
+    /// flight have to end first.
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory) if there is not even one.
@@ -62,7 +63,8 @@ impl<'q, W> Reads<'q, W> {
         block.tag() == Component::Windows as u8
     }
 
-    /// Asks for `len` bytes of a file from `offset` on, which the block gets. It begins with the next [`wait`](Self::wait) at the latest.
+    /// Asks for `len` bytes of a file from `offset` on, which the block gets. It begins with the next
+    /// [`wait`](Self::wait) at the latest.
     pub fn ask(&mut self, waits: W, file: Arc<dyn File>, offset: u64, len: usize, block: Block) {
         let tag = self.free.pop().unwrap_or_else(|| {
             self.waiting.push(None);
@@ -73,7 +75,8 @@ impl<'q, W> Reads<'q, W> {
         self.queue.submit(Request { file, op: Op::Read, offset, block, len, tag: tag as u64 });
     }
 
-    /// Waits for one of the reads, whichever ends first; gives what waits for it, and its block. `None` if nothing is in flight.
+    /// Waits for one of the reads, whichever ends first; gives what waits for it, and its block. `None` if nothing is
+    /// in flight.
     ///
     /// # Errors
     /// If it has failed. The others stay in flight: who does not go on gives the queue back, which waits for them.
@@ -123,7 +126,13 @@ mod tests {
             while reads.in_flight() < 7
                 && let Some(page) = left.pop()
             {
-                reads.ask((page, 1), file.clone(), u64::from(page) * PAGE as u64, PAGE, arena.lease(Size::Frame, 0).unwrap());
+                reads.ask(
+                    (page, 1),
+                    file.clone(),
+                    u64::from(page) * PAGE as u64,
+                    PAGE,
+                    arena.lease(Size::Frame, 0).unwrap(),
+                );
             }
             most = most.max(reads.in_flight());
             let Some(((page, times), block)) = reads.wait().unwrap() else { break };

@@ -1,4 +1,5 @@
-//! The first 64 bytes of a file that is written once, which are the same for all kinds (`docs/format/hash.md`, "Files").
+//! The first 64 bytes of a file that is written once, which are the same for all kinds (`docs/format/hash.md`,
+//! "Files").
 
 use std::{result, sync::Arc};
 
@@ -50,8 +51,8 @@ impl Header {
         page[..4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// Opens a file and reads its first page, which begins this very file. `fields` take what its kind has of its own, from byte 64 on; what they leave
-    /// of the page must be zero.
+    /// Opens a file and reads its first page, which begins this very file. `fields` take what its kind has of its own,
+    /// from byte 64 on; what they leave of the page must be zero.
     ///
     /// # Errors
     /// If the page is damaged, begins another file, or was written by a later version; or if the file cannot be read.
@@ -111,8 +112,9 @@ impl Header {
             return r.fail("there is no format version 0");
         }
         let (_compatible, read_only, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
-        let newer =
-            |found, known| Err(Malformed { newer: Some((found, known)), ..Malformed::new(0, "a later version wrote this") });
+        let newer = |found, known| {
+            Err(Malformed { newer: Some((found, known)), ..Malformed::new(0, "a later version wrote this") })
+        };
         if version > self.version {
             return newer(version.into(), self.version.into());
         }

@@ -1,6 +1,6 @@
 //! What files that are written once ([`Role`]) have in common, whoever's they are: a name with a birth, a first page
-//! that says what the file is, places that are part of checksums, bytes that are written front to back, and parts that are in memory as they are in the
-//! file.
+//! that says what the file is, places that are part of checksums, bytes that are written front to back, and parts that
+//! are in memory as they are in the file.
 
 mod answer;
 mod file;

@@ -45,7 +45,18 @@ impl Output {
         let piece = free.swap_remove(0);
         let (health, queue) = (environment.health.clone(), storage.queue()?);
         let file = storage.create(name.file(), Access::Direct)?;
-        Ok(Output { storage, file, finished: false, health, queue, free, piece, filled: 0, offset: PAGE as u64, reserved: 0 })
+        Ok(Output {
+            storage,
+            file,
+            finished: false,
+            health,
+            queue,
+            free,
+            piece,
+            filled: 0,
+            offset: PAGE as u64,
+            reserved: 0,
+        })
     }
 
     /// Appends bytes, of which a whole number fills a piece of 64 KiB.
@@ -67,8 +78,8 @@ impl Output {
         self.append(&[0; PAGE][..padding])
     }
 
-    /// Writes the rest and the first page, and syncs; gives the file. `first` is the whole page. The name is durable after
-    /// [`sync_dir`](Storage::sync_dir).
+    /// Writes the rest and the first page, and syncs; gives the file. `first` is the whole page. The name is durable
+    /// after [`sync_dir`](Storage::sync_dir).
     ///
     /// # Errors
     /// As for [`append`](Self::append); or if the sync fails. Then there is no file.
@@ -123,8 +134,8 @@ impl Drop for Output {
         if self.finished {
             return;
         }
-        // Nothing of it is in flight when its name goes. What went wrong first is what the caller needs to know, and a file that stays is a stray, which the
-        // next opening removes.
+        // Nothing of it is in flight when its name goes. What went wrong first is what the caller needs to know, and a
+        // file that stays is a stray, which the next opening removes.
         let in_flight = self.queue.in_flight();
         let _ = self.queue.take_back(in_flight, &mut self.free);
         let _ = self.storage.remove(self.file.id());

@@ -1,5 +1,5 @@
-//! Pages of leased memory with many small things, of which none lies across two; mostly a part of a file, as the file has it.
-//! The memory of the last one may end where what is used of it does.
+//! Pages of leased memory with many small things, of which none lies across two; mostly a part of a file, as the file
+//! has it. The memory of the last one may end where what is used of it does.
 
 use std::{iter, result, sync::Arc};
 
@@ -59,7 +59,8 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Reads pages of a file, many requests in flight, that have this checksum together, into frames that `lease` gives.
+    /// Reads pages of a file, many requests in flight, that have this checksum together, into frames that `lease`
+    /// gives.
     ///
     /// # Errors
     /// If they have another one or cannot be read, or there is no memory for them.
@@ -167,8 +168,8 @@ impl Pages {
         if len == 0 { 0 } else { whole + cut_bytes(len - whole + look) }
     }
 
-    /// Those of which so many bytes are used, which end in the last page. What is behind it must be zero; of that, `look` bytes stay, and the memory of the others
-    /// is given back.
+    /// Those of which so many bytes are used, which end in the last page. What is behind it must be zero; of that,
+    /// `look` bytes stay, and the memory of the others is given back.
     ///
     /// # Errors
     /// If something follows, or the bytes end elsewhere.

@@ -1,4 +1,5 @@
-//! Making segments ahead of the writers, so that these do not wait for zeros and syncs (decision 16, "The log beside an lsm keyspace").
+//! Making segments ahead of the writers, so that these do not wait for zeros and syncs (decision 16, "The log beside an
+//! lsm keyspace").
 
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
@@ -9,8 +10,8 @@ use crate::{scheduler::Priority, single::Single};
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     job: Single,
-    /// Where the room ended when a segment could not be made. It is not tried again until that has moved: by a writer, who is told why he cannot make one, or
-    /// because an old segment has become spare.
+    /// Where the room ended when a segment could not be made. It is not tried again until that has moved: by a writer,
+    /// who is told why he cannot make one, or because an old segment has become spare.
     failed_at: AtomicU64,
 }
 
@@ -18,7 +19,8 @@ impl Wal {
     /// Whether writers have less than half a segment left, and another may be made for them.
     pub(super) fn is_low(&self, appending: &Appending) -> bool {
         let end = appending.tail + appending.reserved + appending.held_back / 2;
-        end + appending.held_back > appending.room_end && self.ahead.failed_at.load(Ordering::Relaxed) != appending.room_end
+        end + appending.held_back > appending.room_end
+            && self.ahead.failed_at.load(Ordering::Relaxed) != appending.room_end
     }
 
     /// Has the background make a segment.

@@ -24,7 +24,8 @@ pub enum Room {
     Write,
     /// Deletes. May use the segment that is held back, for one segment above the log's limit.
     Delete,
-    /// A structural record. May use the segment that is held back, and never waits for the log's limit, since it is what makes room.
+    /// A structural record. May use the segment that is held back, and never waits for the log's limit, since it is
+    /// what makes room.
     Structure,
 }
 
@@ -54,7 +55,8 @@ pub(super) struct Appending {
     ahead: VecDeque<u64>,
     /// Log bytes of the segment that ends at `room_end`, which is held back for what makes room.
     pub(super) held_back: u64,
-    /// Segment starts that were passed since the buffer was swapped, each with the position of the first record after it.
+    /// Segment starts that were passed since the buffer was swapped, each with the position of the first record after
+    /// it.
     pub(super) passed: Vec<(Seq, Seq)>,
     /// The synced position that the last mark says, or the header of the first segment.
     pub(super) marked: Seq,
@@ -163,15 +165,20 @@ enum Short {
 }
 
 impl Wal {
-    /// Takes room for a record with a body of `body_bytes`, so that appending it cannot fail. Waits for the buffer and, by `room`, for
-    /// space in the log. Hold no lock that background work needs.
+    /// Takes room for a record with a body of `body_bytes`, so that appending it cannot fail. Waits for the buffer and,
+    /// by `room`, for space in the log. Hold no lock that background work needs.
     ///
     /// # Errors
-    /// `NoSpace` if the log cannot grow or the session cannot begin, `Poisoned`, `Closed`, `Limit` for a body that is too long, and what was given to [`relief_failed`](Self::relief_failed).
+    /// `NoSpace` if the log cannot grow or the session cannot begin, `Poisoned`, `Closed`, `Limit` for a body that is
+    /// too long, and what was given to [`relief_failed`](Self::relief_failed).
     pub fn reserve(&self, room: Room, body_bytes: usize) -> Result<Reservation<'_>> {
         let longest = (MAX_LOG_RECORD as u64).min(self.options.limit_bytes - (FRAME_BYTES + MARK_BYTES) as u64);
         if body_bytes as u64 > longest {
-            return Err(Error::Limit { what: "the length of a log record in bytes", limit: longest, actual: body_bytes as u64 });
+            return Err(Error::Limit {
+                what: "the length of a log record in bytes",
+                limit: longest,
+                actual: body_bytes as u64,
+            });
         }
         let bytes = (body_bytes + FRAME_BYTES + MARK_BYTES) as u64;
         self.begin_session()?;
@@ -193,7 +200,8 @@ impl Wal {
         }
     }
 
-    /// Delays a writer a little while relief falls behind. Nobody waits for what cannot be done: who finds the log full is told why.
+    /// Delays a writer a little while relief falls behind. Nobody waits for what cannot be done: who finds the log full
+    /// is told why.
     fn slow_down(&self) {
         let (used, limit) = (self.weight(), self.options.limit_bytes);
         let from = limit / 8 * SLOW_FROM;
@@ -298,14 +306,23 @@ impl Wal {
         }
     }
 
-    /// Places a record in the room that was taken for it, and calls `install` with its sequence before any later record can be placed and before
-    /// this one can be written. `install` must not block or use the log.
+    /// Places a record in the room that was taken for it, and calls `install` with its sequence before any later record
+    /// can be placed and before this one can be written. `install` must not block or use the log.
     ///
     /// # Panics
     /// If the body is longer than what was reserved.
-    pub fn append(&self, mut reservation: Reservation<'_>, kind: RecordKind, body: &[u8], install: impl FnOnce(Seq)) -> Placed {
+    pub fn append(
+        &self,
+        mut reservation: Reservation<'_>,
+        kind: RecordKind,
+        body: &[u8],
+        install: impl FnOnce(Seq),
+    ) -> Placed {
         let reserved = std::mem::take(&mut reservation.bytes);
-        assert!((FRAME_BYTES + body.len() + MARK_BYTES) as u64 <= reserved, "a log record is longer than its reservation");
+        assert!(
+            (FRAME_BYTES + body.len() + MARK_BYTES) as u64 <= reserved,
+            "a log record is longer than its reservation"
+        );
         let body_checksum = record::body_checksum(body);
         let placed = {
             let mut appending = self.append.lock();

@@ -1,7 +1,8 @@
 //! Handing records to the kernel and syncing them, one thread for all that wait.
 //!
-//! Two turns: *writing* (of the buffer, in order) and *syncing*. Whoever gets a turn does the work for everything appended so far; those that waited
-//! behind it find theirs done. Writing goes on during a sync. Locks are taken in the order output, pool, append.
+//! Two turns: *writing* (of the buffer, in order) and *syncing*. Whoever gets a turn does the work for everything
+//! appended so far; those that waited behind it find theirs done. Writing goes on during a sync. Locks are taken in the
+//! order output, pool, append.
 
 use std::{
     collections::VecDeque,
@@ -63,8 +64,8 @@ fn note(unsynced: &mut Vec<Unsynced>, file: &Arc<dyn File>, from: u64, to: u64) 
     }
 }
 
-/// Blanks the page in which a write ends, if that begins within the write: what a segment of an earlier life has there would else be read from the disk
-/// while all who commit wait.
+/// Blanks the page in which a write ends, if that begins within the write: what a segment of an earlier life has there
+/// would else be read from the disk while all who commit wait.
 fn begin_page(file: &dyn File, from: u64, to: u64) -> Result<()> {
     let page = to & !(PAGE as u64 - 1);
     if page < from || page == to { Ok(()) } else { file.blank(page) }
@@ -92,8 +93,8 @@ impl Wal {
         }
     }
 
-    /// Makes every record at or below `seq` survive power loss, also the one that `seq` lies inside of. The write-ahead rule: call it before anything
-    /// with the effect of `seq` goes to a file.
+    /// Makes every record at or below `seq` survive power loss, also the one that `seq` lies inside of. The write-ahead
+    /// rule: call it before anything with the effect of `seq` goes to a file.
     pub fn sync_through(&self, seq: Seq) -> Result<()> {
         if bug!(SkipWriteAhead) || self.synced() > seq {
             return Ok(());
@@ -139,8 +140,8 @@ impl Wal {
         }
     }
 
-    /// Writes and syncs everything appended so far, and names segments that are synced in those before: so the youngest comes first (decision 17, invariant 6). Holds
-    /// the turn of syncing.
+    /// Writes and syncs everything appended so far, and names segments that are synced in those before: so the youngest
+    /// comes first (decision 17, invariant 6). Holds the turn of syncing.
     fn sync(&self) -> Result<()> {
         let (target, unsynced) = {
             let mut output = self.output.lock();
@@ -164,8 +165,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes everything appended so far. Holds the turn of writing. After a failure the buffer's bytes are gone, which is why nothing is
-    /// written any more then.
+    /// Writes everything appended so far. Holds the turn of writing. After a failure the buffer's bytes are gone, which
+    /// is why nothing is written any more then.
     fn write(&self, output: &mut Output) -> Result<()> {
         self.health.check()?;
         let tail = {
@@ -217,7 +218,8 @@ impl Wal {
         passed: &mut VecDeque<(Seq, Seq)>,
         unsynced: &mut Vec<Unsynced>,
     ) -> Result<()> {
-        let (start, first_record) = passed.pop_front().expect("a segment start was passed when its bytes were appended");
+        let (start, first_record) =
+            passed.pop_front().expect("a segment start was passed when its bytes were appended");
         debug_assert_eq!(start, position);
         let Spare { file, bytes } = self.pool.lock().spare.pop_front().expect("a segment was reserved with the bytes");
         let header = self.header((start, first_record), self.incarnation(), self.synced(), bytes);
@@ -237,7 +239,13 @@ impl Wal {
     }
 
     /// The header of a segment of the pool, of so many bytes, with where it starts and where its first record does.
-    pub(super) fn header(&self, (start, first_record): (Seq, Seq), incarnation: u64, synced: Seq, bytes: u64) -> SegmentHeader {
+    pub(super) fn header(
+        &self,
+        (start, first_record): (Seq, Seq),
+        incarnation: u64,
+        synced: Seq,
+        bytes: u64,
+    ) -> SegmentHeader {
         SegmentHeader { database: self.database, start, first_record, incarnation, synced, bytes }
     }
 }

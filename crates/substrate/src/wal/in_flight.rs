@@ -1,8 +1,9 @@
 //! Operations that are appended and perhaps not applied yet.
 //!
-//! A writer announces the tail in a slot before it appends and clears the slot after it has applied. *Applied* is the smallest announced position, or,
-//! if there is none, the tail as it was before the slots were looked at. Nothing below it is unapplied: a writer whose slot was seen
-//! empty announced after the look, so it appends at or above the tail that was read before.
+//! A writer announces the tail in a slot before it appends and clears the slot after it has applied. *Applied* is the
+//! smallest announced position, or, if there is none, the tail as it was before the slots were looked at. Nothing below
+//! it is unapplied: a writer whose slot was seen empty announced after the look, so it appends at or above the tail
+//! that was read before.
 
 use std::{
     cell::Cell,
@@ -42,7 +43,8 @@ impl Slots {
         self.0.iter().map(|slot| slot.0.load(Ordering::SeqCst)).min().filter(|&smallest| smallest != EMPTY)
     }
 
-    /// Takes an empty slot, the one that this thread had last if it can. Holders never wait for one another, so a slot comes free soon.
+    /// Takes an empty slot, the one that this thread had last if it can. Holders never wait for one another, so a slot
+    /// comes free soon.
     fn take(&self, tail: &AtomicU64) -> &AtomicU64 {
         let mut turn = favourite();
         loop {
@@ -81,8 +83,8 @@ impl Drop for InFlight<'_> {
 }
 
 impl Wal {
-    /// Announces an operation that will be appended and applied by this thread. Call it before [`append`](Wal::append), drop the
-    /// result after the operation is applied.
+    /// Announces an operation that will be appended and applied by this thread. Call it before [`append`](Wal::append),
+    /// drop the result after the operation is applied.
     pub fn announce(&self) -> InFlight<'_> {
         InFlight { slot: self.slots.take(&self.tail) }
     }

@@ -1,5 +1,6 @@
-//! Marks: the first record that is appended after a sync has one before it that says how far the log was synced. A mark behind the place where a log
-//! ends proves that what is missing there was damaged, and not torn by a crash (`docs/format/log.md`, "What damage looks like").
+//! Marks: the first record that is appended after a sync has one before it that says how far the log was synced. A mark
+//! behind the place where a log ends proves that what is missing there was damaged, and not torn by a crash
+//! (`docs/format/log.md`, "What damage looks like").
 
 use super::record::{FRAME_BYTES, Frame, RecordKind, body_checksum};
 use crate::{Seq, codec::is_zero, limits::SECTOR};
@@ -27,7 +28,8 @@ impl Search {
         Search { seed, bytes: Vec::new(), position, synced: 0 }
     }
 
-    /// Looks through the next bytes. A mark counts if its checksum is right, hence only where this incarnation wrote it.
+    /// Looks through the next bytes. A mark counts if its checksum is right, hence only where this incarnation wrote
+    /// it.
     pub(super) fn look(&mut self, piece: &[u8]) {
         self.bytes.extend_from_slice(piece);
         for (start, sector) in (0..).step_by(SECTOR).zip(self.bytes.chunks(SECTOR)) {

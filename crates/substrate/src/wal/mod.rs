@@ -1,5 +1,5 @@
-//! The write-ahead log: one logical stream of records for all keyspaces of a database, in segments that are larger the longer it is
-//! (`docs/decisions/0001-contracts.md`, `docs/format/log.md`).
+//! The write-ahead log: one logical stream of records for all keyspaces of a database, in segments that are larger the
+//! longer it is (`docs/decisions/0001-contracts.md`, `docs/format/log.md`).
 //!
 //! A write goes [`reserve`](Wal::reserve), [`announce`](Wal::announce), [`append`](Wal::append), then
 //! [`commit`](Wal::commit). A sequence is the byte position of a record; the first is 1.
@@ -39,7 +39,8 @@ pub use in_flight::InFlight;
 use in_flight::Slots;
 use pool::Pool;
 pub use record::{
-    Batch, BatchEncoder, FRAME_BYTES, Location, LoggedOperation, MIN_OPERATION_BYTES, Record, RecordKind, encode_structure,
+    Batch, BatchEncoder, FRAME_BYTES, Location, LoggedOperation, MIN_OPERATION_BYTES, Record, RecordKind,
+    encode_structure,
 };
 use recover::Found;
 pub use recover::{Replay, Stretch};
@@ -51,8 +52,8 @@ pub use successor::Successor;
 use weight::Weight;
 
 use crate::{
-    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, pace::Pace, scheduler::Scheduler,
-    storage::Storage,
+    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, pace::Pace,
+    scheduler::Scheduler, storage::Storage,
 };
 
 /// The first sequence, so that 0 comes before everything.
@@ -63,9 +64,11 @@ const FIRST: Seq = 1;
 pub struct WalOptions {
     /// Bytes of the first segment files: a power of two, at least 64 KiB.
     pub first_bytes: u64,
-    /// Bytes of a segment file of a long log: a power of two, at least those of the first. May differ from the last open's.
+    /// Bytes of a segment file of a long log: a power of two, at least those of the first. May differ from the last
+    /// open's.
     pub segment_bytes: u64,
-    /// Weight of the log, from the replay position to the tail, at which writers wait: bytes of different records. At least one segment.
+    /// Weight of the log, from the replay position to the tail, at which writers wait: bytes of different records. At
+    /// least one segment.
     pub limit_bytes: u64,
     /// Bytes of log at which they wait whatever it weighs. At least the limit.
     pub longest_bytes: u64,
@@ -186,7 +189,8 @@ impl Wal {
         self.synced.load(Ordering::SeqCst)
     }
 
-    /// The highest incarnation that was used: this session's once it [has begun](Self::has_begun). 0 before [`recover`](Self::recover).
+    /// The highest incarnation that was used: this session's once it [has begun](Self::has_begun). 0 before
+    /// [`recover`](Self::recover).
     pub fn incarnation(&self) -> u64 {
         self.incarnation.load(Ordering::SeqCst)
     }
@@ -206,7 +210,8 @@ impl Wal {
         self.tail().saturating_sub(self.kept_from())
     }
 
-    /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room, delays before that and their sum.
+    /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room, delays
+    /// before that and their sum.
     pub fn stats(&self) -> [(&'static str, u64); 7] {
         [
             ("records", self.records.get()),
@@ -223,6 +228,10 @@ impl Wal {
 impl fmt::Debug for Wal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (tail, written, synced) = (self.tail(), self.written(), self.synced());
-        f.debug_struct("Wal").field("tail", &tail).field("written", &written).field("synced", &synced).finish_non_exhaustive()
+        f.debug_struct("Wal")
+            .field("tail", &tail)
+            .field("written", &written)
+            .field("synced", &synced)
+            .finish_non_exhaustive()
     }
 }

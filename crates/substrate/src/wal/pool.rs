@@ -30,9 +30,11 @@ impl Spare {
 
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// The segments that hold the log, each beginning where the one before it ends, or, after an open, where the log ended then.
+    /// The segments that hold the log, each beginning where the one before it ends, or, after an open, where the log
+    /// ended then.
     pub(super) chain: VecDeque<Segment>,
-    /// Files that hold nothing needed, in the order in which the log goes on to them. Headers and records of former use are still in them.
+    /// Files that hold nothing needed, in the order in which the log goes on to them. Headers and records of former use
+    /// are still in them.
     pub(super) spare: VecDeque<Spare>,
     /// Files of lengths that no segment has, which hold nothing needed, by number. They go when the session begins.
     pub(super) odd: Vec<(u32, Arc<dyn File>)>,
@@ -41,8 +43,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Whether a replay from `from`, a synced position, may begin in a segment of the chain: it is durable, since something of it is synced or it is the first one of
-    /// its session.
+    /// Whether a replay from `from`, a synced position, may begin in a segment of the chain: it is durable, since
+    /// something of it is synced or it is the first one of its session.
     fn may_begin(&self, number: usize, from: Seq) -> bool {
         let before = number.checked_sub(1).and_then(|before| self.chain.get(before));
         self.chain.get(number).is_some_and(|Segment { header, .. }| {
@@ -51,8 +53,8 @@ impl Pool {
         })
     }
 
-    /// Takes the segments out of the chain that no record at or above `below` reaches into. The last one always stays, and so does one after which nothing is
-    /// durable: the header of the next one may not be.
+    /// Takes the segments out of the chain that no record at or above `below` reaches into. The last one always stays,
+    /// and so does one after which nothing is durable: the header of the next one may not be.
     fn unneeded(&mut self, below: Seq) -> Vec<Segment> {
         let mut out = Vec::new();
         while self.chain.len() > 1 && self.may_begin(1, below) {
@@ -73,7 +75,8 @@ impl Wal {
         pool.chain.get(last.unwrap_or(0)).map(Segment::number)
     }
 
-    /// Makes one more segment file, for a record of so many bytes among others, and puts it with the spare ones. The only thing that fails with `NoSpace`.
+    /// Makes one more segment file, for a record of so many bytes among others, and puts it with the spare ones. The
+    /// only thing that fails with `NoSpace`.
     pub(super) fn add_segment(&self, record: u64) -> Result<()> {
         let (id, bytes) = (self.next_file()?, self.options.next_bytes(self.used() + record));
         let made = segment::make(&*self.storage, id, bytes);
@@ -90,13 +93,15 @@ impl Wal {
     fn next_file(&self) -> Result<FileId> {
         let mut pool = self.pool.lock();
         let id = FileId::Log(pool.next);
-        pool.next =
-            pool.next.checked_add(1).ok_or_else(|| Error::corruption(id, 0, "no log segment can have a higher number"))?;
+        pool.next = pool
+            .next
+            .checked_add(1)
+            .ok_or_else(|| Error::corruption(id, 0, "no log segment can have a higher number"))?;
         Ok(id)
     }
 
-    /// Lets go of the log below `below`: no replay will begin there. Call it when the manifest that says so is durable in both
-    /// copies. Writers that wait for room in the log go on.
+    /// Lets go of the log below `below`: no replay will begin there. Call it when the manifest that says so is durable
+    /// in both copies. Writers that wait for room in the log go on.
     pub fn truncate(&self, below: Seq) {
         self.reweigh(below);
         let used = self.used();

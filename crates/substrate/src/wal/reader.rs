@@ -1,8 +1,9 @@
 //! Reads a log that a crash may have cut anywhere, from segments in any state.
 //!
-//! The walk follows one rule at the end of every record: if a segment with a higher incarnation starts right there, an open ended the log there
-//! once, and whatever else stands behind it is dead; go on in that segment. Else the next record is right behind, or, at the end of the
-//! segment, in the one that continues it under the same incarnation. A record that does not verify ends the log.
+//! The walk follows one rule at the end of every record: if a segment with a higher incarnation starts right there, an
+//! open ended the log there once, and whatever else stands behind it is dead; go on in that segment. Else the next
+//! record is right behind, or, at the end of the segment, in the one that continues it under the same incarnation. A
+//! record that does not verify ends the log.
 
 use ecotone_sys::chunk::{Block, Size};
 
@@ -60,7 +61,8 @@ impl<'a> Walk<'a> {
         self.position = position;
     }
 
-    /// Gives the records that end above `from` and begin below `until` to `on_record`, in order. Returns the position after the last one.
+    /// Gives the records that end above `from` and begin below `until` to `on_record`, in order. Returns the position
+    /// after the last one.
     pub(super) fn run(&mut self, from: Seq, until: Seq, on_record: &mut OnRecord<'_>) -> Result<Seq> {
         loop {
             if self.position >= until {
@@ -75,7 +77,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The greatest synced position that marks behind the end of the log tell. Where a crash cut the log off, none is above the end.
+    /// The greatest synced position that marks behind the end of the log tell. Where a crash cut the log off, none is
+    /// above the end.
     pub(super) fn synced_behind(&mut self) -> Result<Seq> {
         let known = self.entered.len();
         let header = self.current().header;
@@ -95,14 +98,15 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Goes on behind something that does not verify: to the next whole record of this incarnation, else to the next segment. False if there is
-    /// neither. What an open cut off is not gone to: it ends where a younger segment begins, or here, if those of `latest`, the youngest incarnation,
-    /// are lost.
+    /// Goes on behind something that does not verify: to the next whole record of this incarnation, else to the next
+    /// segment. False if there is neither. What an open cut off is not gone to: it ends where a younger segment begins,
+    /// or here, if those of `latest`, the youngest incarnation, are lost.
     pub(super) fn skip(&mut self, latest: u64) -> bool {
         let (position, known) = (self.position, self.entered.len());
         let here = self.current().header.incarnation;
         let later = || self.segments.iter().enumerate().filter(|(_, other)| other.header.start > position);
-        let younger = later().filter(|(_, other)| other.header.incarnation > here).map(|(_, other)| other.header.start).min();
+        let younger =
+            later().filter(|(_, other)| other.header.incarnation > here).map(|(_, other)| other.header.start).min();
         let until = younger.unwrap_or(if here < latest { 0 } else { Seq::MAX });
         if self.search_record(until).unwrap_or(false) {
             return true;
@@ -205,7 +209,8 @@ impl<'a> Walk<'a> {
         Ok((whole? && believed).then_some(Found { at, kind: frame.kind, end }))
     }
 
-    /// Fills `buffer` from `position`, going on to the segments that continue the present one. False if the log ends before.
+    /// Fills `buffer` from `position`, going on to the segments that continue the present one. False if the log ends
+    /// before.
     fn read(&mut self, mut position: Seq, mut buffer: &mut [u8]) -> Result<bool> {
         while !buffer.is_empty() {
             if position >= self.current().header.end() && !self.follow() {
@@ -222,7 +227,8 @@ impl<'a> Walk<'a> {
     fn follow(&mut self) -> bool {
         let here = &self.current().header;
         let wanted = (here.end(), here.incarnation);
-        let next = self.segments.binary_search_by_key(&wanted, |segment| (segment.header.start, segment.header.incarnation));
+        let next =
+            self.segments.binary_search_by_key(&wanted, |segment| (segment.header.start, segment.header.incarnation));
         self.entered.extend(next.ok());
         next.is_ok()
     }

@@ -1,4 +1,5 @@
-//! What a log record is: a frame of nine bytes, then a batch of operations or a structural change (`docs/format/log.md`).
+//! What a log record is: a frame of nine bytes, then a batch of operations or a structural change
+//! (`docs/format/log.md`).
 
 use ecotone_sys::checksum::crc32c;
 
@@ -14,8 +15,8 @@ type Parsed<T> = std::result::Result<T, Malformed>;
 /// Bytes before the body of a record: length, checksum, kind.
 pub const FRAME_BYTES: usize = 9;
 
-/// Least bytes of log that one operation takes. The limit of the log is chosen so that replay finds memory for operations of this length
-/// (`docs/decisions/0001-contracts.md`, "Log truncation").
+/// Least bytes of log that one operation takes. The limit of the log is chosen so that replay finds memory for
+/// operations of this length (`docs/decisions/0001-contracts.md`, "Log truncation").
 pub const MIN_OPERATION_BYTES: usize = 32;
 
 const PADDING: u8 = 0;

@@ -88,12 +88,20 @@ impl Found {
         let Some(named) = replay.segment else {
             // Nothing says which segments are needed, so all are.
             self.damaged.first().map_or(Ok(()), |(_, error)| Err(error.clone()))?;
-            let missing =
-                || Error::corruption("log", 0, format!("no log segment holds the replay position {from}; restore the log files"));
+            let missing = || {
+                Error::corruption(
+                    "log",
+                    0,
+                    format!("no log segment holds the replay position {from}; restore the log files"),
+                )
+            };
             return first(&self.segments, from).ok_or_else(missing);
         };
-        let index =
-            self.segments.iter().position(|segment| segment.number() == named).ok_or_else(|| self.missing(named, from))?;
+        let index = self
+            .segments
+            .iter()
+            .position(|segment| segment.number() == named)
+            .ok_or_else(|| self.missing(named, from))?;
         let holds = self.segments.get(index).is_some_and(|segment| segment.header.first_record <= from);
         if holds { Ok(index) } else { Err(self.missing(named, from)) }
     }
@@ -186,7 +194,8 @@ impl Wal {
     /// Finds the segments of an existing log. [`recover`](Self::recover) must follow before anything is appended.
     ///
     /// # Errors
-    /// `NewerFormat`, and those of reading the directory. Damage is found by [`recover`](Self::recover), if it is where the log is needed.
+    /// `NewerFormat`, and those of reading the directory. Damage is found by [`recover`](Self::recover), if it is where
+    /// the log is needed.
     pub fn open(environment: Environment, options: WalOptions) -> Result<Arc<Self>> {
         let wal = Self::new(environment, options)?;
         let (found, next) = Found::scan(&*wal.storage, wal.database)?;
@@ -195,20 +204,23 @@ impl Wal {
         Ok(wal.shared())
     }
 
-    /// Gives every record that reaches above the replay position to `on_record`, in order, and readies the log for appending. Unless nothing was written since a clean
-    /// shutdown, it syncs what was read and begins a session, if there is space for that. Interrupted at any point, it can be done again. The result is for
+    /// Gives every record that reaches above the replay position to `on_record`, in order, and readies the log for
+    /// appending. Unless nothing was written since a clean shutdown, it syncs what was read and begins a session, if
+    /// there is space for that. Interrupted at any point, it can be done again. The result is for
     /// [`replay`](Self::replay), which gives the records once more, while the log is in use already.
     ///
     /// # Errors
-    /// `Corruption` if a segment is missing that is named, if none is as young as the manifest knows, or if the log ends before a position that is known to have
-    /// been synced. Damage after that cannot be told from a torn end and ends the log quietly.
+    /// `Corruption` if a segment is missing that is named, if none is as young as the manifest knows, or if the log
+    /// ends before a position that is known to have been synced. Damage after that cannot be told from a torn end and
+    /// ends the log quietly.
     pub fn recover(&self, replay: Replay, on_record: &mut OnRecord<'_>) -> Result<Stretch> {
         let found = std::mem::take(&mut *self.found.lock());
         let first = found.first(replay)?;
         let used = found.segments.iter().map(|segment| segment.header.incarnation).fold(0, u64::max);
         if used < replay.incarnation {
             found.damaged.first().map_or(Ok(()), |(_, error)| Err(error.clone()))?;
-            let what = format!("the log segment of incarnation {} is missing; restore the log files", replay.incarnation);
+            let what =
+                format!("the log segment of incarnation {} is missing; restore the log files", replay.incarnation);
             return Err(Error::corruption("log", 0, what));
         }
         let mut walk = Walk::new(&found.segments, first, &self.memory)?;
@@ -244,7 +256,8 @@ impl Wal {
         Ok(stretch)
     }
 
-    /// Gives every record of `stretch` to `on_record`, in order. Meanwhile the log may be appended to and synced, and not be truncated.
+    /// Gives every record of `stretch` to `on_record`, in order. Meanwhile the log may be appended to and synced, and
+    /// not be truncated.
     ///
     /// # Errors
     /// `Corruption` if a record is not what it was when it was found.
@@ -262,8 +275,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Makes sure that the next recovery sees what this one saw, before anything builds on it. Names too: a process may have died between
-    /// making a segment and syncing its name.
+    /// Makes sure that the next recovery sees what this one saw, before anything builds on it. Names too: a process may
+    /// have died between making a segment and syncing its name.
     fn sync_read(&self, segments: &[Segment]) -> Result<()> {
         if !bug!(SkipRecoverySync) {
             segments.iter().try_for_each(|segment| segment.file.sync()).map_err(|error| self.health.poison(error))?;
@@ -271,8 +284,8 @@ impl Wal {
         segment::sync_names(&*self.storage).map_err(|error| self.health.poison(error))
     }
 
-    /// Sorts the files: those that were read, in order, which stay until a manifest names a later one; spare ones; and those of other lengths (creation was
-    /// interrupted, or the options changed), which go when the session begins.
+    /// Sorts the files: those that were read, in order, which stay until a manifest names a later one; spare ones; and
+    /// those of other lengths (creation was interrupted, or the options changed), which go when the session begins.
     fn keep(&self, read: &[Segment], found: Found) {
         let kept = |file: &Arc<dyn File>| read.iter().any(|segment| segment.file.id() == file.id());
         let others = found.segments.into_iter().map(|segment| (segment.file, segment.header.bytes)).chain(found.blank);

@@ -32,7 +32,8 @@ impl Relief {
         }
     }
 
-    /// Calls again at once if the truncation did not make `enough`, rather than when the log is full and all writers wait.
+    /// Calls again at once if the truncation did not make `enough`, rather than when the log is full and all writers
+    /// wait.
     pub(super) fn truncated(&self, enough: bool) {
         self.is_failing.store(false, Ordering::Relaxed);
         self.truncations.fetch_add(1, Ordering::SeqCst);
@@ -52,8 +53,9 @@ impl Relief {
 }
 
 impl Wal {
-    /// Has `call` called, outside of all locks of the log, when the log becomes half full, and again whenever somebody begins to wait for room in it or a
-    /// truncation did not make enough. It must be quick, such as scheduling a job unless one is scheduled. The first registration counts.
+    /// Has `call` called, outside of all locks of the log, when the log becomes half full, and again whenever somebody
+    /// begins to wait for room in it or a truncation did not make enough. It must be quick, such as scheduling a job
+    /// unless one is scheduled. The first registration counts.
     pub fn on_half_full(&self, call: Call) {
         let _ = self.relief.call.set(call);
         // Recovery may have filled the log when there was nobody to call.
@@ -61,7 +63,8 @@ impl Wal {
         self.call_if_half_full(0);
     }
 
-    /// Says that the log could not be truncated (a full disk, in most cases): those who wait for room in it get `cause`.
+    /// Says that the log could not be truncated (a full disk, in most cases): those who wait for room in it get
+    /// `cause`.
     pub fn relief_failed(&self, cause: Error) {
         self.relief.is_failing.store(true, Ordering::Relaxed);
         self.relief.failures.add(cause);
@@ -71,7 +74,8 @@ impl Wal {
     /// Calls for relief if `more` bytes fill the log to more than a half, once a filling.
     pub(super) fn call_if_half_full(&self, more: u64) {
         let half_full = self.weight.of(self.used() + more) > self.options.limit_bytes / 2;
-        if half_full && !self.relief.called.load(Ordering::Relaxed) && !self.relief.called.swap(true, Ordering::SeqCst) {
+        if half_full && !self.relief.called.load(Ordering::Relaxed) && !self.relief.called.swap(true, Ordering::SeqCst)
+        {
             self.relief.call();
         }
     }

@@ -1,4 +1,5 @@
-//! What is left of a log: every whole record that can be found, for the repair of a damaged database. Nothing is written.
+//! What is left of a log: every whole record that can be found, for the repair of a damaged database. Nothing is
+//! written.
 
 use std::sync::Arc;
 
@@ -73,9 +74,10 @@ impl LogRemains {
         &self.problems
     }
 
-    /// Gives every whole record to `on_record`, in order: those that reach above the replay position if it is known, else from the oldest segment on
-    /// that leads to the end without a break. Behind damage it goes on with the next whole record; but only below what is known to have been
-    /// synced, so that the end of an undamaged log is where recovery finds it.
+    /// Gives every whole record to `on_record`, in order: those that reach above the replay position if it is known,
+    /// else from the oldest segment on that leads to the end without a break. Behind damage it goes on with the next
+    /// whole record; but only below what is known to have been synced, so that the end of an undamaged log is where
+    /// recovery finds it.
     ///
     /// # Errors
     /// Those of `on_record`.
@@ -108,8 +110,11 @@ impl LogRemains {
                 break;
             }
             let place = walk.place();
-            let until =
-                if walk.skip(replay.map_or(0, |replay| replay.incarnation)) { walk.position().min(synced) } else { synced };
+            let until = if walk.skip(replay.map_or(0, |replay| replay.incarnation)) {
+                walk.position().min(synced)
+            } else {
+                synced
+            };
             gaps.push(Gap { file: Some(place.file), offset: place.offset, from: end, until: Some(until) });
             if until == synced {
                 break;
@@ -134,7 +139,8 @@ impl LogRemains {
         })
     }
 
-    /// The oldest segment from which the log goes on to its end. What is older than that was let go of, and its files wait for use.
+    /// The oldest segment from which the log goes on to its end. What is older than that was let go of, and its files
+    /// wait for use.
     fn oldest(&self) -> Option<usize> {
         let headers = || self.segments.iter().map(|segment| segment.header).enumerate();
         let (mut index, mut here) = headers().max_by_key(|(_, header)| (header.incarnation, header.start))?;
@@ -142,8 +148,9 @@ impl LogRemains {
             true => before.end() == here.start,
             false => before.incarnation < here.incarnation && before.start < here.start && here.start <= before.end(),
         };
-        while let Some(before) =
-            headers().filter(|(_, header)| leads_to(header, &here)).max_by_key(|(_, header)| (header.incarnation, header.start))
+        while let Some(before) = headers()
+            .filter(|(_, header)| leads_to(header, &here))
+            .max_by_key(|(_, header)| (header.incarnation, header.start))
         {
             (index, here) = before;
         }

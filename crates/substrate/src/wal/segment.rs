@@ -58,8 +58,8 @@ impl SegmentHeader {
     /// Reads a header back. `None` for a sector of zeros, in which none was written yet.
     ///
     /// # Errors
-    /// `Corruption` for anything else that is no header: a sector is written whole or not at all, so no crash leaves it. `NewerFormat` for a whole
-    /// header of a later version.
+    /// `Corruption` for anything else that is no header: a sector is written whole or not at all, so no crash leaves
+    /// it. `NewerFormat` for a whole header of a later version.
     pub fn decode(sector: &[u8; SECTOR], file: FileId) -> Result<Option<Self>> {
         let Some((body, checksum)) = sector.split_last_chunk::<4>() else { return Ok(None) };
         if is_zero(sector) {
@@ -70,7 +70,11 @@ impl SegmentHeader {
         }
         let (version, header) = Self::fields(body).map_err(|malformed| malformed.at(file, 0))?;
         if version > VERSION {
-            return Err(Error::NewerFormat { file: file.to_string(), found: u64::from(version), known: u64::from(VERSION) });
+            return Err(Error::NewerFormat {
+                file: file.to_string(),
+                found: u64::from(version),
+                known: u64::from(VERSION),
+            });
         }
         if version == 0 || !header.is_plausible() {
             return Err(Error::corruption(file, 0, "the header of a log segment contradicts itself"));
@@ -91,7 +95,9 @@ impl SegmentHeader {
     /// Whether positions can be computed with these numbers.
     fn is_plausible(&self) -> bool {
         let numbers = [self.start, self.first_record, self.incarnation, self.synced, self.bytes];
-        numbers.iter().all(|&number| number <= u64::MAX >> 2) && self.bytes > HEADER_BYTES && self.first_record >= self.start
+        numbers.iter().all(|&number| number <= u64::MAX >> 2)
+            && self.bytes > HEADER_BYTES
+            && self.first_record >= self.start
     }
 
     /// The position after the last byte that fits.
@@ -178,17 +184,19 @@ impl Segment {
         let file = storage.open(id, Access::Cached)?;
         let length = file.len()?;
         let content = match Self::read(file.clone(), length)? {
-            Content::Segment(segment) if segment.header.bytes != length => {
-                Content::Damaged(Error::corruption(id, length, "the length of a log segment is not what its header says"))
-            }
+            Content::Segment(segment) if segment.header.bytes != length => Content::Damaged(Error::corruption(
+                id,
+                length,
+                "the length of a log segment is not what its header says",
+            )),
             content => content,
         };
         Ok((file, length, content))
     }
 }
 
-/// Makes an empty segment file of `bytes` zeros, with its name durable, so that a later sync changes no metadata. The only
-/// place of the log that needs space; a file that fails half-way is removed again.
+/// Makes an empty segment file of `bytes` zeros, with its name durable, so that a later sync changes no metadata. The
+/// only place of the log that needs space; a file that fails half-way is removed again.
 pub(super) fn make(storage: &dyn Storage, id: FileId, bytes: u64) -> Result<Arc<dyn File>> {
     let file = storage.create(id, Access::Cached)?;
     match fill(storage, &*file, bytes) {

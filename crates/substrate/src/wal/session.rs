@@ -1,5 +1,5 @@
-//! The session of an open log: it begins with the first write, not with the opening, so that an opening of a database that was closed writes nothing (decision 17,
-//! "Sessions").
+//! The session of an open log: it begins with the first write, not with the opening, so that an opening of a database
+//! that was closed writes nothing (decision 17, "Sessions").
 
 use std::sync::atomic::Ordering;
 
@@ -13,8 +13,9 @@ use super::{
 use crate::{Result, Seq};
 
 impl Wal {
-    /// The incarnation of this session. The session begins if nothing was written before: a fresh segment starts at the end of the log under a new
-    /// incarnation, durable and named. Whoever writes anything that carries the incarnation gets it from here.
+    /// The incarnation of this session. The session begins if nothing was written before: a fresh segment starts at the
+    /// end of the log under a new incarnation, durable and named. Whoever writes anything that carries the incarnation
+    /// gets it from here.
     ///
     /// # Errors
     /// `NoSpace` if there is no space for the segment; then nothing has changed.
@@ -30,7 +31,8 @@ impl Wal {
         self.begun.load(Ordering::Acquire)
     }
 
-    /// The log ends at `end`, and everything below is durable, or will be before the session begins. `used` is the highest incarnation.
+    /// The log ends at `end`, and everything below is durable, or will be before the session begins. `used` is the
+    /// highest incarnation.
     pub(super) fn ends_at(&self, end: Seq, used: u64) {
         self.append.lock().tail = end;
         self.incarnation.store(used, Ordering::SeqCst);
@@ -60,8 +62,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Makes the segment with which the session begins. Its header is synced before any record is, so that no later session can take the same incarnation, and so is
-    /// its name in the segment before (decision 17, invariant 6).
+    /// Makes the segment with which the session begins. Its header is synced before any record is, so that no later
+    /// session can take the same incarnation, and so is its name in the segment before (decision 17, invariant 6).
     fn first_segment(&self) -> Result<Segment> {
         let spare = self.take_spare()?;
         let start = self.tail();

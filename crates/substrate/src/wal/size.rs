@@ -1,4 +1,5 @@
-//! How large the next segment is: as the log grows, so do its files, so that a database of few records takes little space.
+//! How large the next segment is: as the log grows, so do its files, so that a database of few records takes little
+//! space.
 
 use super::WalOptions;
 
@@ -9,8 +10,8 @@ impl WalOptions {
         power.clamp(self.first_bytes, self.segment_bytes)
     }
 
-    /// Whether a file that has become free is kept for the log: one as large as the next would be, while all spare ones together hold what a full log of different
-    /// records needs.
+    /// Whether a file that has become free is kept for the log: one as large as the next would be, while all spare ones
+    /// together hold what a full log of different records needs.
     pub(super) fn keeps(&self, bytes: u64, used: u64, spare_bytes: u64) -> bool {
         let is_ours = bytes.is_power_of_two() && bytes <= self.segment_bytes;
         let most = self.limit_bytes + 2 * self.segment_bytes;

@@ -1,5 +1,6 @@
-//! The successor of a segment: where the log goes on behind it. It stands in the segment's second sector, and is written when the successor is durable, so that one
-//! that is missing is an error (`docs/decisions/0017-manifests-and-sessions.md`, invariants 5 to 8).
+//! The successor of a segment: where the log goes on behind it. It stands in the segment's second sector, and is
+//! written when the successor is durable, so that one that is missing is an error
+//! (`docs/decisions/0017-manifests-and-sessions.md`, invariants 5 to 8).
 
 use ecotone_sys::checksum::crc32c;
 
@@ -46,7 +47,8 @@ impl Successor {
         sector
     }
 
-    /// Reads the second sector of a segment. `None` if its successor was not named, which an earlier use of the file says nothing about.
+    /// Reads the second sector of a segment. `None` if its successor was not named, which an earlier use of the file
+    /// says nothing about.
     ///
     /// # Errors
     /// `Corruption` for anything else that is no successor: a sector is written whole or not at all.
@@ -65,7 +67,11 @@ impl Successor {
         }
         let is_plausible =
             (header.start..=header.end()).contains(&successor.start) && successor.incarnation >= header.incarnation;
-        if is_plausible { Ok(Some(successor)) } else { Err(damaged("the successor of a log segment contradicts its header")) }
+        if is_plausible {
+            Ok(Some(successor))
+        } else {
+            Err(damaged("the successor of a log segment contradicts its header"))
+        }
     }
 
     /// Names this one in the segment before. Not synced.
@@ -73,7 +79,8 @@ impl Successor {
         file.write(&self.encode(header), SUCCESSOR_AT)
     }
 
-    /// Whether it is among these segments, or one of them shows that a later opening ended the log before it. It is named in the segment with this header.
+    /// Whether it is among these segments, or one of them shows that a later opening ended the log before it. It is
+    /// named in the segment with this header.
     pub(super) fn is_among(&self, header: &SegmentHeader, segments: &[Segment]) -> bool {
         let ended_before = header.start..=self.start;
         segments.iter().map(|segment| segment.header).any(|other| match other.incarnation.cmp(&self.incarnation) {

@@ -1,8 +1,9 @@
 //! What replaying the log would make dirty.
 //!
-//! A log that writes the same keys again and again may be long: replay keeps one record of each. So its limit is not one of length but of *weight*, the bytes of
-//! different records in it. They are counted by sketches (HyperLogLog: registers that remember the rarest hash each has seen), one for each interval of the log, so that
-//! intervals can go from the front. The sketch of several intervals is the larger of their registers.
+//! A log that writes the same keys again and again may be long: replay keeps one record of each. So its limit is not
+//! one of length but of *weight*, the bytes of different records in it. They are counted by sketches (HyperLogLog:
+//! registers that remember the rarest hash each has seen), one for each interval of the log, so that intervals can go
+//! from the front. The sketch of several intervals is the larger of their registers.
 //!
 //! What is not in a sketch weighs its length: the last interval until it ends, and what nobody weighed.
 
@@ -103,12 +104,15 @@ impl Weight {
 
     fn add(&self, hash: u64, bytes: u64) {
         let sketch = &self.sketches[self.current.load(Ordering::Relaxed)];
-        (0..bytes.div_ceil(UNIT)).for_each(|unit| sketch.add(mix(hash.wrapping_add(unit.wrapping_mul(0x9e37_79b9_7f4a_7c15)))));
+        (0..bytes.div_ceil(UNIT))
+            .for_each(|unit| sketch.add(mix(hash.wrapping_add(unit.wrapping_mul(0x9e37_79b9_7f4a_7c15)))));
     }
 
     /// Ends the last interval and begins another if it is long enough.
     fn advance(&self, tail: Seq, kept_from: Seq) {
-        let Some(mut intervals) = self.intervals.try_lock().filter(|_| tail >= self.next.load(Ordering::SeqCst)) else { return };
+        let Some(mut intervals) = self.intervals.try_lock().filter(|_| tail >= self.next.load(Ordering::SeqCst)) else {
+            return;
+        };
         if intervals.len() == self.sketches.len() {
             intervals.pop_front();
         }
@@ -137,8 +141,8 @@ fn mix(hash: u64) -> u64 {
 }
 
 impl Wal {
-    /// Says that the log has a record of `bytes` at or before `at` whose key has this hash. To be called in about the order of the log, for what is appended as
-    /// for what is replayed.
+    /// Says that the log has a record of `bytes` at or before `at` whose key has this hash. To be called in about the
+    /// order of the log, for what is appended as for what is replayed.
     pub fn weigh(&self, at: Seq, hash: u64, bytes: usize) {
         self.weight.add(hash, bytes as u64);
         if at >= self.weight.next.load(Ordering::Relaxed) {
@@ -146,7 +150,8 @@ impl Wal {
         }
     }
 
-    /// What the log weighs now, of [`WalOptions::limit_bytes`]: about the bytes of different records in it, and never more than its length.
+    /// What the log weighs now, of [`WalOptions::limit_bytes`]: about the bytes of different records in it, and never
+    /// more than its length.
     pub fn weight(&self) -> u64 {
         self.weight.of(self.used())
     }
@@ -173,8 +178,9 @@ mod tests {
     fn sketches_count_what_is_different() {
         for different in [10_u64, 500, 1_000, 30_000, 500_000] {
             let sketches = [Sketch::new(), Sketch::new()];
-            (0..different * 2)
-                .for_each(|i| sketches[(i / 3 % 2) as usize].add(mix((i % different).wrapping_mul(0x9e37_79b9_7f4a_7c15))));
+            (0..different * 2).for_each(|i| {
+                sketches[(i / 3 % 2) as usize].add(mix((i % different).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+            });
             let counted = count(sketches.iter());
             assert!(near(counted, different), "{counted} of {different}");
         }

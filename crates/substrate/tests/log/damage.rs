@@ -55,7 +55,9 @@ fn any_flipped_bit_in_what_was_synced_is_an_error_but_in_the_last_group() {
             hurt.flip_bit(file, HEADER + position - 1, bit);
             let place = format!("bit {bit} of position {position}");
             match recover(&hurt, FRESH) {
-                Ok(found) => assert!(position >= known_synced(&ends) && found == seen[..4], "{place}: {} records", found.len()),
+                Ok(found) => {
+                    assert!(position >= known_synced(&ends) && found == seen[..4], "{place}: {} records", found.len())
+                }
                 Err(error) => {
                     assert!(position < known_synced(&ends) && error.is_corruption(), "{place}: {error}");
                     assert!(error.to_string().contains(&file.to_string()), "{place}: {error}");
@@ -221,7 +223,9 @@ fn malformed_bodies_are_errors_and_no_panics() {
         assert!(decoded.unwrap_err().is_corruption(), "{body:?}");
     }
     assert!(Record::decode(2, &[0x80], at).unwrap_err().is_corruption());
-    [7, 9].into_iter().for_each(|length| assert!(Record::decode(3, &[0; 9][..length], at).unwrap_err().is_corruption()));
+    [7, 9]
+        .into_iter()
+        .for_each(|length| assert!(Record::decode(3, &[0; 9][..length], at).unwrap_err().is_corruption()));
     let mut random = SmallRng::seed_from_u64(5);
     for _ in 0..20_000 {
         let body: Vec<u8> = (0..random.random_range(0..60)).map(|_| random.random_range(0..5)).collect();
@@ -233,7 +237,8 @@ fn malformed_bodies_are_errors_and_no_panics() {
 
 #[test]
 fn absurd_headers_are_refused() {
-    let header = SegmentHeader { database: DATABASE, start: 1, first_record: 1, incarnation: 1, synced: 1, bytes: 64 << 10 };
+    let header =
+        SegmentHeader { database: DATABASE, start: 1, first_record: 1, incarnation: 1, synced: 1, bytes: 64 << 10 };
     let decode = |header: SegmentHeader| SegmentHeader::decode(&header.encode(), FileId::Log(1));
     assert_eq!(decode(header).unwrap(), Some(header));
     let absurd = [
@@ -263,7 +268,9 @@ fn a_failed_write_or_sync_stops_the_log_for_good() {
         let error = put(&wal, b"lost", Durability::Sync).unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
         let io = house.disk.io_index();
-        for result in [wal.commit(waiting.end, Durability::Sync), wal.sync_through(waiting.seq), append(&wal, b"x").map(|_| ())] {
+        for result in
+            [wal.commit(waiting.end, Durability::Sync), wal.sync_through(waiting.seq), append(&wal, b"x").map(|_| ())]
+        {
             assert!(matches!(result, Err(Error::Poisoned { .. })), "{result:?}");
         }
         wal.commit(kept.0, Durability::Sync).unwrap();

@@ -18,7 +18,8 @@ fn segment() {
     let placed = wal.append(wal.reserve(Room::Write, body.len()).unwrap(), RecordKind::Batch, &body, |_| ());
     wal.commit(placed.end, Durability::Sync).unwrap();
     put(&wal, b"change", Durability::Sync).unwrap();
-    let bytes = house.disk.files().into_iter().find(|(id, bytes)| matches!(id, FileId::Log(_)) && bytes[0] != 0).unwrap().1;
+    let bytes =
+        house.disk.files().into_iter().find(|(id, bytes)| matches!(id, FileId::Log(_)) && bytes[0] != 0).unwrap().1;
     let labels = [
         (8, "magic"),
         (4, "format version"),
@@ -60,8 +61,14 @@ fn segment() {
 
 #[test]
 fn successor() {
-    let header =
-        SegmentHeader { database: DATABASE, start: 60_000, first_record: 60_500, incarnation: 3, synced: 1, bytes: 64 << 10 };
+    let header = SegmentHeader {
+        database: DATABASE,
+        start: 60_000,
+        first_record: 60_500,
+        incarnation: 3,
+        synced: 1,
+        bytes: 64 << 10,
+    };
     let sector = Successor { file: 4, start: 121_440, incarnation: 3 }.encode(&header);
     let labels = [
         (8, "magic"),

@@ -1,4 +1,5 @@
-//! What a repair finds of a log that recovery refuses: everything whole that was synced, and nothing that an opening had given up.
+//! What a repair finds of a log that recovery refuses: everything whole that was synced, and nothing that an opening
+//! had given up.
 
 use std::sync::Arc;
 

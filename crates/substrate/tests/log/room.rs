@@ -272,7 +272,11 @@ fn spare_segments_go_but_for_the_next_and_what_is_promised() {
     wal.commit(placed.end, Durability::Sync).unwrap();
     wal.truncate(wal.tail());
     wal.shrink();
-    assert!(files() <= 3 && files() < with_promise && with_promise <= full, "{full}, {with_promise}, {} files", files());
+    assert!(
+        files() <= 3 && files() < with_promise && with_promise <= full,
+        "{full}, {with_promise}, {} files",
+        files()
+    );
     let from = wal.tail();
     let all: Vec<Seen> = (0..20_u8).map(|i| put(&wal, &vec![i; 40_000], Durability::Sync).unwrap()).collect();
     wal.shrink();

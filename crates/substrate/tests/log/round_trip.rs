@@ -8,8 +8,8 @@ use ecotone_substrate::{
     limits::{MAX_LOG_RECORD, PAGE},
     storage::{FileId, Storage},
     wal::{
-        BatchEncoder, Durability, FRAME_BYTES, LoggedOperation, MIN_OPERATION_BYTES, Record, RecordKind, Replay, Room, Wal,
-        WalOptions,
+        BatchEncoder, Durability, FRAME_BYTES, LoggedOperation, MIN_OPERATION_BYTES, Record, RecordKind, Replay, Room,
+        Wal, WalOptions,
     },
 };
 use ecotone_testkit::sim::{Crash, SimStorage};
@@ -28,8 +28,9 @@ fn records_of_all_lengths_survive_repeated_opens() {
         }
         let (tail, incarnation) = (wal.tail(), wal.incarnation());
         disk = disk.crash(Crash::KeepAll);
-        let (next, seen) =
-            House::on(&disk).recover(WalOptions { limit_bytes: 4 << 20, longest_bytes: 4 << 20, ..OPTIONS }, FRESH).unwrap();
+        let (next, seen) = House::on(&disk)
+            .recover(WalOptions { limit_bytes: 4 << 20, longest_bytes: 4 << 20, ..OPTIONS }, FRESH)
+            .unwrap();
         assert_eq!(seen, expected);
         assert_eq!((next.tail(), next.written(), next.synced()), (tail, tail, tail), "what was recovered is durable");
         assert!(next.incarnation() > incarnation);
@@ -43,7 +44,8 @@ fn the_longest_record_is_taken_and_a_longer_one_is_not() {
     let options = WalOptions { limit_bytes: 4 << 20, longest_bytes: 4 << 20, ..OPTIONS };
     let (wal, _) = house.recover(options, FRESH).unwrap();
     let longest = vec![1; MAX_LOG_RECORD - 1];
-    let expected = [put(&wal, b"before", Durability::Buffered).unwrap(), put(&wal, &longest, Durability::Sync).unwrap()];
+    let expected =
+        [put(&wal, b"before", Durability::Buffered).unwrap(), put(&wal, &longest, Durability::Sync).unwrap()];
     let error = wal.reserve(Room::Structure, MAX_LOG_RECORD + 1).unwrap_err();
     assert!(error.to_string().contains("log record"), "{error}");
     let (_, seen) = House::on(&house.disk.crash(Crash::DropAll)).recover(options, FRESH).unwrap();
@@ -62,8 +64,9 @@ fn batches_come_back_in_order_with_room_for_replay() {
     let placed = wal.append(wal.reserve(Room::Write, body.len()).unwrap(), RecordKind::Batch, &body, |_| ());
     wal.commit(placed.end, Durability::Sync).unwrap();
     let (_, seen) = House::on(&house.disk.crash(Crash::DropAll)).recover(OPTIONS, FRESH).unwrap();
-    let shown =
-        |(keyspace, key, value): LoggedOperation<'_>| (placed.seq, keyspace, [key, b"=", value.unwrap_or(b"(none)")].concat());
+    let shown = |(keyspace, key, value): LoggedOperation<'_>| {
+        (placed.seq, keyspace, [key, b"=", value.unwrap_or(b"(none)")].concat())
+    };
     assert_eq!(seen, operations.map(shown));
 }
 
@@ -92,7 +95,8 @@ fn a_real_disk_serves_as_well() {
     let house = House::on(&SimStorage::new(1));
     let open = || -> Arc<dyn Storage> { Arc::new(Disk::open(directory.path(), true).unwrap()) };
     let storage = open();
-    let environment = |storage: &Arc<dyn Storage>| Environment { storage: storage.clone(), ..house.environment(DATABASE) };
+    let environment =
+        |storage: &Arc<dyn Storage>| Environment { storage: storage.clone(), ..house.environment(DATABASE) };
     let wal = Wal::create(environment(&storage), OPTIONS).unwrap();
     let expected: Vec<Seen> = (0..30_u8).map(|i| put(&wal, &vec![i; 9_000], Durability::Sync).unwrap()).collect();
     drop((wal, storage));
@@ -208,7 +212,11 @@ fn another_segment_length_replaces_the_old_one() {
     wal.truncate(second.0);
     let (_, seen) = House::on(&house.disk).recover(larger, Replay { from: second.0, ..FRESH }).unwrap();
     assert_eq!(seen, [second]);
-    let lengths =
-        house.disk.files().into_iter().filter(|(id, _)| matches!(id, FileId::Log(_))).map(|(_, bytes)| bytes.len() as u64);
+    let lengths = house
+        .disk
+        .files()
+        .into_iter()
+        .filter(|(id, _)| matches!(id, FileId::Log(_)))
+        .map(|(_, bytes)| bytes.len() as u64);
     assert!(lengths.into_iter().all(|length| length == larger.segment_bytes));
 }

@@ -1,5 +1,6 @@
-//! Many lives of one log: random appends, commits and truncations, and a crash at the end of each, sometimes in the middle of an I/O, also
-//! during recovery. What is recovered is always a prefix of what was appended that includes everything acknowledged.
+//! Many lives of one log: random appends, commits and truncations, and a crash at the end of each, sometimes in the
+//! middle of an I/O, also during recovery. What is recovered is always a prefix of what was appended that includes
+//! everything acknowledged.
 
 use std::{io::ErrorKind, sync::Arc};
 
@@ -71,8 +72,13 @@ impl Story {
     /// The manifest lets go of a part of what is synced, then the log does.
     fn checkpoint(&mut self, wal: &Arc<Wal>) {
         let from = self.random.random_range(self.manifest.from..=self.synced.max(self.manifest.from));
-        self.manifest =
-            Replay { from, synced: self.synced, incarnation: wal.incarnation(), segment: wal.segment_at(from), clean: false };
+        self.manifest = Replay {
+            from,
+            synced: self.synced,
+            incarnation: wal.incarnation(),
+            segment: wal.segment_at(from),
+            clean: false,
+        };
         wal.truncate(from);
         self.records.retain(|record| end(record) > from);
     }
@@ -98,7 +104,8 @@ impl Story {
 
 /// Tells one story; gives the number of times that recovery went through.
 pub(crate) fn story(seed: u64, lives: usize) -> usize {
-    let options = WalOptions { first_bytes: 64 << 10, segment_bytes: 64 << 10, limit_bytes: 8 << 20, longest_bytes: 8 << 20 };
+    let options =
+        WalOptions { first_bytes: 64 << 10, segment_bytes: 64 << 10, limit_bytes: 8 << 20, longest_bytes: 8 << 20 };
     let disk = SimStorage::new(seed);
     let wal = House::on(&disk).create(options).unwrap();
     let random = SmallRng::seed_from_u64(seed);
@@ -143,8 +150,8 @@ pub(crate) fn story(seed: u64, lives: usize) -> usize {
     story.recoveries
 }
 
-/// A record of a former life stands where the log of this one ends, which fits by its position: a crash that tears the last page keeps what was in its other
-/// sectors. It does not count.
+/// A record of a former life stands where the log of this one ends, which fits by its position: a crash that tears the
+/// last page keeps what was in its other sectors. It does not count.
 pub(crate) fn former_life() {
     let (house, wal) = fresh();
     let first = put(&wal, &[1; 600], Durability::Sync).unwrap();

@@ -1,4 +1,5 @@
-//! Segments name their successors: a file that is lost, emptied or damaged is an error that names it, if the log needs it.
+//! Segments name their successors: a file that is lost, emptied or damaged is an error that names it, if the log needs
+//! it.
 
 use ecotone_substrate::{
     Error, Seq,
@@ -42,7 +43,10 @@ fn lose_each(disk: &SimStorage, replay: Replay, whole: &[Seen]) -> Vec<FileId> {
             match recover(&hurt, replay) {
                 Ok(seen) => assert_eq!(seen, whole, "{file} {how}: less than there was"),
                 Err(error) => {
-                    assert!(error.is_corruption() && error.to_string().contains(&file.to_string()), "{file} {how}: {error}");
+                    assert!(
+                        error.is_corruption() && error.to_string().contains(&file.to_string()),
+                        "{file} {how}: {error}"
+                    );
                     needed.push(file);
                 }
             }
@@ -113,8 +117,14 @@ fn what_a_manifest_lets_go_of_is_not_missed() {
 fn a_segment_of_another_database_is_passed_over_and_left_alone_unless_it_is_needed() {
     let (house, _wal, seen) = fill(8);
     let disk = house.disk.crash(Crash::DropAll);
-    let header =
-        SegmentHeader { database: 9, start: 1, first_record: 1, incarnation: 1, synced: 1, bytes: OPTIONS.segment_bytes };
+    let header = SegmentHeader {
+        database: 9,
+        start: 1,
+        first_record: 1,
+        incarnation: 1,
+        synced: 1,
+        bytes: OPTIONS.segment_bytes,
+    };
     let mut foreign = vec![0; OPTIONS.segment_bytes as usize];
     foreign[..512].copy_from_slice(&header.encode());
     disk.put(FileId::Log(70), &foreign);
@@ -149,8 +159,14 @@ fn a_damaged_name_matters_where_the_log_ends_and_nowhere_else() {
 
 #[test]
 fn a_sector_of_an_earlier_use_says_nothing() {
-    let header =
-        SegmentHeader { database: DATABASE, start: 60_000, first_record: 60_500, incarnation: 3, synced: 1, bytes: 64 << 10 };
+    let header = SegmentHeader {
+        database: DATABASE,
+        start: 60_000,
+        first_record: 60_500,
+        incarnation: 3,
+        synced: 1,
+        bytes: 64 << 10,
+    };
     let successor = Successor { file: 4, start: header.start + 9_000, incarnation: 4 };
     let sector = successor.encode(&header);
     let decode = |header: &SegmentHeader| Successor::decode(&sector, header, FileId::Log(1));
@@ -166,7 +182,8 @@ fn a_sector_of_an_earlier_use_says_nothing() {
     }
 }
 
-/// Crashes at each I/O of writes over several segments, of a recovery and of writes in the next session: whatever is left is recovered, and what was synced is there.
+/// Crashes at each I/O of writes over several segments, of a recovery and of writes in the next session: whatever is
+/// left is recovered, and what was synced is there.
 #[test]
 fn no_crash_leaves_a_name_without_its_segment() {
     let write = |wal: &ecotone_substrate::wal::Wal, from: u8| {
@@ -193,8 +210,9 @@ fn no_crash_leaves_a_name_without_its_segment() {
                 promised = write(&wal, 50).max(wal.tail().min(synced));
             }
             next = next.crash(if seed == 0 { Crash::DropAll } else { Crash::Random(seed * 7 + io) });
-            let (wal, _) =
-                House::on(&next).recover(OPTIONS, NAMED).unwrap_or_else(|error| panic!("I/O {io}, seed {seed}: {error}"));
+            let (wal, _) = House::on(&next)
+                .recover(OPTIONS, NAMED)
+                .unwrap_or_else(|error| panic!("I/O {io}, seed {seed}: {error}"));
             assert!(wal.tail() >= promised, "I/O {io}, seed {seed}");
         }
         if !house.disk.is_off() {

@@ -1,6 +1,7 @@
 //! A set of small numbers that knows its least member in a few steps.
 
-/// A tree of bit words: a bit in an upper level says that the word below it is not zero. Three levels cover 256 Gi of chunks.
+/// A tree of bit words: a bit in an upper level says that the word below it is not zero. Three levels cover 256 Gi of
+/// chunks.
 #[derive(Debug)]
 pub(super) struct Bits {
     levels: Vec<Vec<u64>>,

@@ -10,8 +10,8 @@ use std::{
 
 use super::{Arena, cells::cells_for, places::Place};
 
-/// A block leased from an [`Arena`], given back on drop. Aligned to 4096 bytes, unless it was [cut](Self::cut), and always initialised: zero if the memory is
-/// new, else whatever the last holder left.
+/// A block leased from an [`Arena`], given back on drop. Aligned to 4096 bytes, unless it was [cut](Self::cut), and
+/// always initialised: zero if the memory is new, else whatever the last holder left.
 pub struct Block {
     start: NonNull<u8>,
     arena: Arc<Arena>,
@@ -19,7 +19,8 @@ pub struct Block {
     tag: u8,
 }
 
-// SAFETY: a block owns its bytes alone (the arena leases no byte twice and touches none), so it may move between threads.
+// SAFETY: a block owns its bytes alone (the arena leases no byte twice and touches none), so it may move between
+// threads.
 unsafe impl Send for Block {}
 // SAFETY: through a shared block the bytes can only be read.
 unsafe impl Sync for Block {}
@@ -58,8 +59,9 @@ impl Block {
         self.tag = tag;
     }
 
-    /// Keeps its first `bytes` alone, rounded up to cells of [`CELL_BYTES`](super::CELL_BYTES), and gives the others back: moved to a frame that has been cut before
-    /// if one has room, else where they are. What is no frame, or is used to its end, stays as it is.
+    /// Keeps its first `bytes` alone, rounded up to cells of [`CELL_BYTES`](super::CELL_BYTES), and gives the others
+    /// back: moved to a frame that has been cut before if one has room, else where they are. What is no frame, or is
+    /// used to its end, stays as it is.
     #[must_use]
     pub fn cut(mut self, bytes: usize) -> Block {
         let Some(cells) = cells_for(bytes).filter(|_| self.place.is_frame()) else { return self };
@@ -78,8 +80,8 @@ impl Deref for Block {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the place's bytes are mapped until the drop of this block, initialised by the system (zeros), leased to this block
-        // alone, and borrowed as the block is.
+        // SAFETY: the place's bytes are mapped until the drop of this block, initialised by the system (zeros), leased
+        // to this block alone, and borrowed as the block is.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.place.bytes()) }
     }
 }

@@ -43,7 +43,9 @@ impl Cells {
     pub(super) fn take(&mut self, count: u8) -> Option<(u32, Run)> {
         let frame = self.by_room[usize::from(count)..].iter().filter_map(BTreeSet::first).min().copied()?;
         let free = self.free[&frame];
-        let run = (0..CELLS as u8 - count + 1).map(|first| Run { first, count }).find(|run| free & run.bits() == run.bits())?;
+        let run = (0..CELLS as u8 - count + 1)
+            .map(|first| Run { first, count })
+            .find(|run| free & run.bits() == run.bits())?;
         self.set(frame, free & !run.bits());
         Some((frame, run))
     }

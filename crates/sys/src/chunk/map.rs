@@ -21,11 +21,13 @@ impl Mapping {
     /// `bytes` is a multiple of the system's page. `None` if the system gives no memory.
     pub(super) fn new(bytes: usize) -> Option<Mapping> {
         let wide = bytes + HUGE_PAGE;
-        // SAFETY: with a null hint and without MAP_FIXED the kernel picks a range that is not in use, so no memory of ours changes.
+        // SAFETY: with a null hint and without MAP_FIXED the kernel picks a range that is not in use, so no memory of
+        // ours changes.
         let start = unsafe { mmap_anonymous(null_mut(), wide, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
         let start: NonNull<u8> = NonNull::new(start.ok()?.cast())?;
         let before = start.addr().get().next_multiple_of(HUGE_PAGE) - start.addr().get();
-        // SAFETY: `before` is below HUGE_PAGE, so the aligned start and, `bytes` behind it, the end lie inside the mapping of `wide` bytes.
+        // SAFETY: `before` is below HUGE_PAGE, so the aligned start and, `bytes` behind it, the end lie inside the
+        // mapping of `wide` bytes.
         let (aligned, end) = unsafe { (start.add(before), start.add(before + bytes)) };
         // SAFETY: these are the edges of the mapping just made, into which nobody points.
         unsafe {
@@ -54,7 +56,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's alone; `Places` drops it only when no block of it is leased, so nothing points into it.
+        // SAFETY: the mapping is this value's alone; `Places` drops it only when no block of it is leased, so nothing
+        // points into it.
         unsafe { unmap(self.start, self.bytes) }
     }
 }

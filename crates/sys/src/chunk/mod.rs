@@ -1,8 +1,10 @@
 //! The one allocator of budgeted memory.
 //!
-//! An [`Arena`] has chunks of 1 MiB up to a capacity and leases them as [`Block`]s: whole, as sixteenths (slabs), or as sixteenths of those
-//! (frames). A frame can be cut to what is used of it, in sixteenths again (cells). The lowest chunk with room is used first, so that the upper ones come free. Two neighbouring chunks are mapped together, as one huge page
-//! where the system has them, and unmapped as soon as both are wholly free. What is held is what is mapped, so rounding and fragmentation cannot hide.
+//! An [`Arena`] has chunks of 1 MiB up to a capacity and leases them as [`Block`]s: whole, as sixteenths (slabs), or as
+//! sixteenths of those (frames). A frame can be cut to what is used of it, in sixteenths again (cells). The lowest
+//! chunk with room is used first, so that the upper ones come free. Two neighbouring chunks are mapped together, as one
+//! huge page where the system has them, and unmapped as soon as both are wholly free. What is held is what is mapped,
+//! so rounding and fragmentation cannot hide.
 
 mod bits;
 mod block;
@@ -86,8 +88,9 @@ impl Arena {
         self.lease_keeping(size, tag, 0)
     }
 
-    /// As [`lease`](Self::lease), but `None` also if less than `keep` bytes would stay free, or if a new chunk were needed and fewer than
-    /// `keep` bytes in whole chunks would stay unused: what is kept is usable for any size, however fragmented the rest is.
+    /// As [`lease`](Self::lease), but `None` also if less than `keep` bytes would stay free, or if a new chunk were
+    /// needed and fewer than `keep` bytes in whole chunks would stay unused: what is kept is usable for any size,
+    /// however fragmented the rest is.
     pub fn lease_keeping(self: &Arc<Self>, size: Size, tag: u8, keep: usize) -> Option<Block> {
         assert!(usize::from(tag) < TAGS, "tag {tag} is not below {TAGS}");
         let mut state = self.state.lock();

@@ -52,7 +52,8 @@ impl Place {
     }
 }
 
-/// A chunk in use. A slab whose bit is not in `free_slabs` is leased whole, or split: then `free_frames` says which of its frames are free.
+/// A chunk in use. A slab whose bit is not in `free_slabs` is leased whole, or split: then `free_frames` says which of
+/// its frames are free.
 #[derive(Debug)]
 struct Chunk {
     free_slabs: u16,

@@ -103,7 +103,8 @@ fn small_blocks_share_chunks_and_the_upper_chunks_come_free() {
     let arena = Arena::new(8 * CHUNK_BYTES);
     let mut frames: Vec<_> = std::iter::from_fn(|| arena.lease(Size::Frame, 0)).take(4 * 256).collect();
     assert_eq!(arena.held_bytes(), 4 * CHUNK_BYTES);
-    // One frame a chunk is left; new ones fill the lowest chunk, so that the upper ones come free when their own one goes.
+    // One frame a chunk is left; new ones fill the lowest chunk, so that the upper ones come free when their own one
+    // goes.
     let mut number = 0;
     frames.retain(|_| {
         number += 1;

@@ -1,7 +1,7 @@
 //! When may be changed or freed what others might still look at: the epoch domain (decision 10, "Epochs").
 //!
-//! Who looks at shared words holds a [`Pin`] meanwhile. What was made unreachable before a [`bump`](Domain::bump) is unreachable for all when its action runs:
-//! the action waits until every pin is gone that was held at the call.
+//! Who looks at shared words holds a [`Pin`] meanwhile. What was made unreachable before a [`bump`](Domain::bump) is
+//! unreachable for all when its action runs: the action waits until every pin is gone that was held at the call.
 
 mod slot;
 #[cfg(test)]
@@ -52,10 +52,16 @@ impl Domain {
     /// A domain without pins.
     pub fn new() -> Arc<Domain> {
         let places = (0..PLACES).map(|_| Place(AtomicU64::new(EMPTY))).collect();
-        Arc::new(Domain { places, epoch: AtomicU64::new(0), waiting: Mutex::new(VecDeque::new()), count: AtomicUsize::new(0) })
+        Arc::new(Domain {
+            places,
+            epoch: AtomicU64::new(0),
+            waiting: Mutex::new(VecDeque::new()),
+            count: AtomicUsize::new(0),
+        })
     }
 
-    /// Pins the present. A thread may hold several pins. While it holds one it must not wait, do I/O, lease, or call back.
+    /// Pins the present. A thread may hold several pins. While it holds one it must not wait, do I/O, lease, or call
+    /// back.
     #[inline]
     pub fn pin(&self) -> Pin<'_> {
         let mut turn = favourite();
@@ -74,8 +80,9 @@ impl Domain {
         }
     }
 
-    /// Runs `action` once, as soon as every pin is gone that is held now: in this call, or in the drop of a pin, a bump or a [`drain`](Self::drain) to
-    /// come, on whatever thread. It must neither pin, wait, lease, do I/O, nor take a lock that is held across any of these.
+    /// Runs `action` once, as soon as every pin is gone that is held now: in this call, or in the drop of a pin, a bump
+    /// or a [`drain`](Self::drain) to come, on whatever thread. It must neither pin, wait, lease, do I/O, nor take a
+    /// lock that is held across any of these.
     pub fn bump(&self, action: impl FnOnce() + Send + 'static) {
         let mut waiting = self.waiting.lock();
         // What the caller made unreachable comes before the new epoch and before the look at the places.
@@ -85,8 +92,8 @@ impl Domain {
         self.run_ripe(waiting);
     }
 
-    /// Runs the actions whose pins are gone. Who waits for an action calls this again and again: an action that becomes ripe at the very moment
-    /// when its bumper looks at the places may be missed by both, the bumper and the last pin.
+    /// Runs the actions whose pins are gone. Who waits for an action calls this again and again: an action that becomes
+    /// ripe at the very moment when its bumper looks at the places may be missed by both, the bumper and the last pin.
     ///
     /// # Panics
     /// In builds with debug assertions, if this thread holds a pin.
@@ -187,7 +194,8 @@ fn favourite() -> usize {
     MINE.get()
 }
 
-/// A sequentially consistent fence behind a compare-and-swap of that order. On x86-64 the swap is one already, for the processor.
+/// A sequentially consistent fence behind a compare-and-swap of that order. On x86-64 the swap is one already, for the
+/// processor.
 #[inline]
 fn fence_after_exchange() {
     if cfg!(all(target_arch = "x86_64", not(any(feature = "shuttle", feature = "loom")))) {

@@ -30,14 +30,16 @@ impl<T: Send + Sync + 'static> Slot<T> {
     pub fn load<'p>(&'p self, pin: &'p Pin<'_>) -> Option<&'p T> {
         assert!(ptr::eq(pin.domain, &*self.domain), "a pin of another domain");
         let pointer = self.pointer.load(Ordering::Acquire);
-        // SAFETY: the pointer is null or came from a box, and acquiring made its value visible. It becomes a box again in two places. One is the drop of
-        // the slot, which cannot come while `'p` borrows it. The other is an action bumped after the pointer had left the slot, in the domain
-        // of the pin; the pin was held when the pointer was still there and lives as long as `'p`, so the action comes later
-        // (decision 10, invariant 1). Until then nobody has the value but by shared references, which `T: Sync` allows.
+        // SAFETY: the pointer is null or came from a box, and acquiring made its value visible. It becomes a box again
+        // in two places. One is the drop of the slot, which cannot come while `'p` borrows it. The other is an action
+        // bumped after the pointer had left the slot, in the domain of the pin; the pin was held when the pointer was
+        // still there and lives as long as `'p`, so the action comes later (decision 10, invariant 1). Until then
+        // nobody has the value but by shared references, which `T: Sync` allows.
         unsafe { pointer.as_ref() }
     }
 
-    /// Replaces the value. What was there goes to `then` when every pin is gone that is held now, as the action of [`Domain::bump`].
+    /// Replaces the value. What was there goes to `then` when every pin is gone that is held now, as the action of
+    /// [`Domain::bump`].
     pub fn swap(&self, value: Option<Box<T>>, then: impl FnOnce(Box<T>) + Send + 'static) {
         let gone = self.pointer.swap(into_pointer(value), Ordering::AcqRel);
         if let Some(gone) = NonNull::new(gone).map(Retired) {
@@ -72,10 +74,10 @@ unsafe impl<T: Send> Send for Retired<T> {}
 impl<T> Retired<T> {
     /// The value, when nobody looks at it any more: in the action of a bump that followed, or when the slot is dropped.
     fn into_box(self) -> Box<T> {
-        // SAFETY: the pointer came from `Box::into_raw`. It left the slot by a swap, so it left it once, into this value, which is consumed. Both
-        // callers come when no reference is left: the action of a bump after the swap runs when every pin is gone that could have
-        // loaded it (decision 10, invariant 1), and the drop of a slot has it to itself. What was done under these pins
-        // happens before (invariant 2).
+        // SAFETY: the pointer came from `Box::into_raw`. It left the slot by a swap, so it left it once, into this
+        // value, which is consumed. Both callers come when no reference is left: the action of a bump after the swap
+        // runs when every pin is gone that could have loaded it (decision 10, invariant 1), and the drop of a slot has
+        // it to itself. What was done under these pins happens before (invariant 2).
         unsafe { Box::from_raw(self.0.as_ptr()) }
     }
 }

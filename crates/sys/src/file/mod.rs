@@ -1,6 +1,7 @@
 //! Files and directories of the operating system.
 //!
-//! Everything here gives plain `io::Result`s and retries when a signal interrupts. A full disk is `ErrorKind::StorageFull`.
+//! Everything here gives plain `io::Result`s and retries when a signal interrupts. A full disk is
+//! `ErrorKind::StorageFull`.
 
 #[cfg(test)]
 mod tests;
@@ -74,8 +75,8 @@ pub struct File {
 }
 
 impl File {
-    /// Opens a file of mode 0600; a symbolic link is refused. With `direct` its bytes pass the page cache by, if the file system can do that in units
-    /// of [`ALIGN`]; [`is_direct`](Self::is_direct) tells.
+    /// Opens a file of mode 0600; a symbolic link is refused. With `direct` its bytes pass the page cache by, if the
+    /// file system can do that in units of [`ALIGN`]; [`is_direct`](Self::is_direct) tells.
     pub fn open(path: &Path, open: Open, direct: bool) -> io::Result<File> {
         File::open_at(CWD, path, open, direct)
     }
@@ -105,7 +106,8 @@ impl File {
         self.direct
     }
 
-    /// Offsets, lengths and addresses of direct transfers are multiples of this many bytes: a power of two, from 512 to [`ALIGN`].
+    /// Offsets, lengths and addresses of direct transfers are multiples of this many bytes: a power of two, from 512 to
+    /// [`ALIGN`].
     pub fn unit(&self) -> usize {
         self.unit
     }
@@ -152,8 +154,8 @@ impl File {
         Ok(())
     }
 
-    /// How far to go on after a transfer of `count` bytes: direct transfers must stay aligned, so their ragged end is done again. None of it can be
-    /// used only at the end of the file.
+    /// How far to go on after a transfer of `count` bytes: direct transfers must stay aligned, so their ragged end is
+    /// done again. None of it can be used only at the end of the file.
     pub(crate) fn resume_after(&self, count: usize) -> usize {
         if self.direct { count - count % self.unit } else { count }
     }
@@ -163,8 +165,9 @@ impl File {
         Ok(retry_on_intr(|| fs::fdatasync(&self.fd))?)
     }
 
-    /// Reserves space for `length` bytes from `offset` on, holes included, and makes the file at least long enough for them; new bytes read as zero. Where the
-    /// file system cannot, appends zeros (of a direct file up to the next multiple of [`ALIGN`]).
+    /// Reserves space for `length` bytes from `offset` on, holes included, and makes the file at least long enough for
+    /// them; new bytes read as zero. Where the file system cannot, appends zeros (of a direct file up to the next
+    /// multiple of [`ALIGN`]).
     pub fn preallocate(&self, offset: u64, length: u64) -> io::Result<()> {
         if length == 0 {
             return Ok(());
@@ -177,8 +180,8 @@ impl File {
         }
     }
 
-    /// Gives the space of a range back to the file system, so that it reads as zero; the length stays. False if the file system cannot, or has no room for what it
-    /// must note about it.
+    /// Gives the space of a range back to the file system, so that it reads as zero; the length stays. False if the
+    /// file system cannot, or has no room for what it must note about it.
     pub fn punch(&self, offset: u64, length: u64) -> io::Result<bool> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match retry_on_intr(|| fs::fallocate(&self.fd, flags, offset, length)) {
@@ -214,7 +217,9 @@ impl File {
     /// Bytes of the blocks that the file system has given it.
     pub fn reserved(&self) -> io::Result<u64> {
         let blocks = u64::try_from(fs::fstat(&self.fd)?.st_blocks);
-        blocks.map(|blocks| blocks * BLOCK).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "negative number of blocks"))
+        blocks
+            .map(|blocks| blocks * BLOCK)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "negative number of blocks"))
     }
 
     /// Whether it has no bytes.
@@ -227,7 +232,8 @@ impl File {
         Ok(fs::fadvise(&self.fd, offset, NonZeroU64::new(length), Advice::DontNeed)?)
     }
 
-    /// Gives the lock back, also where copies of the file are open still: in a process that was forked off, or in the kernel.
+    /// Gives the lock back, also where copies of the file are open still: in a process that was forked off, or in the
+    /// kernel.
     pub fn unlock(&self) -> io::Result<()> {
         Ok(retry_on_intr(|| fs::flock(&self.fd, FlockOperation::Unlock))?)
     }
@@ -306,7 +312,8 @@ pub fn create_directory(path: &Path) -> io::Result<()> {
     Ok(retry_on_intr(|| fs::mkdir(path, Mode::RWXU))?)
 }
 
-/// Switches an open file to direct I/O, if its file system can do that in units of [`ALIGN`] bytes; gives the smallest units.
+/// Switches an open file to direct I/O, if its file system can do that in units of [`ALIGN`] bytes; gives the smallest
+/// units.
 fn make_direct(fd: &OwnedFd) -> io::Result<Option<usize>> {
     let Some(unit) = direct_unit(fd) else { return Ok(None) };
     let flags = fs::fcntl_getfl(fd)?;
@@ -317,7 +324,8 @@ fn make_direct(fd: &OwnedFd) -> io::Result<Option<usize>> {
     }
 }
 
-/// The smallest unit of direct I/O that the kernel states, or [`ALIGN`] where it states none. `None` if [`ALIGN`] is not enough.
+/// The smallest unit of direct I/O that the kernel states, or [`ALIGN`] where it states none. `None` if [`ALIGN`] is
+/// not enough.
 fn direct_unit(fd: &OwnedFd) -> Option<usize> {
     use rustix::fs::{AtFlags, StatxFlags, statx};
     let Ok(stat) = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else { return Some(ALIGN) };

@@ -1,8 +1,9 @@
 //! Locks, atomics and threads of everything that runs at once.
 //!
-//! In the product they are those of parking_lot and of the standard library. With the feature `shuttle` or `loom` they are those of a tool that decides which
-//! thread goes on at each of them, and so tries the orders that a machine hardly ever takes (`docs/reliability.md`, "Interleavings"). Such a build is for
-//! tests alone: its locks work nowhere but inside of that tool.
+//! In the product they are those of parking_lot and of the standard library. With the feature `shuttle` or `loom` they
+//! are those of a tool that decides which thread goes on at each of them, and so tries the orders that a machine hardly
+//! ever takes (`docs/reliability.md`, "Interleavings"). Such a build is for tests alone: its locks work nowhere but
+//! inside of that tool.
 
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 mod checked;

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use super::Mutex;
 
-/// As [`OnceLock`], but that who comes while another makes the value waits at a lock of this module: a tool that decides
-/// which thread goes on sees it wait.
+/// As [`OnceLock`], but that who comes while another makes the value waits at a lock of this module: a tool that
+/// decides which thread goes on sees it wait.
 #[derive(Debug)]
 pub struct Once<T> {
     value: OnceLock<T>,

@@ -1,8 +1,9 @@
 //! Locks for threads that rest while nothing is to be done: who waits is known to the kernel alone.
 //!
-//! parking_lot keeps those who wait in a table of the process. A fork copies the table and none of the threads, and what the threads of the copy have for themselves lies where those had it: so a
-//! copy that opens a database of its own finds its threads among those who wait for another's, and some are never woken. Nothing of an idle database must stand in that
-//! table. The interface is parking_lot's: no poisoning, and a condition that borrows the guard.
+//! parking_lot keeps those who wait in a table of the process. A fork copies the table and none of the threads, and
+//! what the threads of the copy have for themselves lies where those had it: so a copy that opens a database of its own
+//! finds its threads among those who wait for another's, and some are never woken. Nothing of an idle database must
+//! stand in that table. The interface is parking_lot's: no poisoning, and a condition that borrows the guard.
 
 use std::{
     ops::{Deref, DerefMut},

@@ -33,8 +33,8 @@ pub struct Finished<C> {
     pub result: io::Result<usize>,
 }
 
-/// A queue of transfers, used by one thread at a time, which must live until they have finished (the kernel cancels the requests of a thread that
-/// ends). Transfers finish in any order.
+/// A queue of transfers, used by one thread at a time, which must live until they have finished (the kernel cancels the
+/// requests of a thread that ends). Transfers finish in any order.
 pub trait Driver<C>: Send + fmt::Debug {
     /// Takes a transfer. With [`ENTRIES`] of them at work it waits for some, which the next `complete` gives.
     ///
@@ -42,7 +42,8 @@ pub trait Driver<C>: Send + fmt::Debug {
     /// If the block is shorter than `len`.
     fn submit(&mut self, transfer: Transfer<C>);
 
-    /// Starts everything submitted, waits until `at_least` (or all, if fewer) have finished, and appends those that have to `done`.
+    /// Starts everything submitted, waits until `at_least` (or all, if fewer) have finished, and appends those that
+    /// have to `done`.
     fn complete(&mut self, at_least: usize, done: &mut Vec<Finished<C>>);
 
     /// Transfers taken and not yet given back.

@@ -239,7 +239,8 @@ fn forbid_rings() {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
     let rules = [(libc::SYS_io_uring_enter, Vec::new())].into_iter().collect();
     let arch = std::env::consts::ARCH.try_into().unwrap();
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32), arch).unwrap();
+    let filter =
+        SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32), arch).unwrap();
     let program: BpfProgram = filter.try_into().unwrap();
     apply_filter(&program).unwrap();
 }

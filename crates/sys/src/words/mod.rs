@@ -38,7 +38,8 @@ impl Words {
         self.0.into_block()
     }
 
-    /// Copies bytes from word `first` on, by relaxed loads. The copy is of one moment only if nobody changes these words.
+    /// Copies bytes from word `first` on, by relaxed loads. The copy is of one moment only if nobody changes these
+    /// words.
     ///
     /// # Panics
     /// If there are fewer words.
@@ -168,10 +169,11 @@ mod plain {
         #[inline]
         pub(super) fn words(&self) -> &[AtomicU64] {
             let count = self.0.bytes() / WORD;
-            // SAFETY: a block starts at a multiple of 4096, and its `count` words are initialised, mapped until its drop, and leased to it
-            // alone. An atomic word has size and bit validity of a `u64`, for which any bits will do. No reference to the bytes exists
-            // while the block is in here (it came by value, leaves by value, and `start` and `bytes` make none), so all who
-            // change a word meanwhile do it through these atomics. The answer is borrowed as the block is.
+            // SAFETY: a block starts at a multiple of 4096, and its `count` words are initialised, mapped until its
+            // drop, and leased to it alone. An atomic word has size and bit validity of a `u64`, for which any bits
+            // will do. No reference to the bytes exists while the block is in here (it came by value, leaves by value,
+            // and `start` and `bytes` make none), so all who change a word meanwhile do it through these atomics. The
+            // answer is borrowed as the block is.
             unsafe { slice::from_raw_parts(self.0.start().cast().as_ptr(), count) }
         }
     }

@@ -57,8 +57,9 @@ fn bytes_go_in_and_out_as_in_an_array() {
 fn bytes_in_words_compare_as_bytes_do() {
     let (mut random, words) = (SmallRng::seed_from_u64(4), words(Size::Frame));
     for _ in 0..20_000 {
-        let key =
-            |random: &mut SmallRng| (0..random.random_range(0..20)).map(|_| random.random::<u8>() & 0x81).collect::<Vec<_>>();
+        let key = |random: &mut SmallRng| {
+            (0..random.random_range(0..20)).map(|_| random.random::<u8>() & 0x81).collect::<Vec<_>>()
+        };
         let (one, mut other) = (key(&mut random), key(&mut random));
         let shared = if random.random_bool(0.5) { random.random_range(0..=one.len().min(other.len())) } else { 0 };
         other[..shared].copy_from_slice(&one[..shared]);

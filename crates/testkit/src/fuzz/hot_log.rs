@@ -20,8 +20,8 @@ fn place(address: Address) -> Place {
     Place { file: Role::Segment.file(NAME).identity(), birth: NAME.birth, address }
 }
 
-/// The first page of a log, with a right checksum: parsed, and its records walked over. If all of them are whole, they lie back to back, and each is found
-/// where it is. Whether they are.
+/// The first page of a log, with a right checksum: parsed, and its records walked over. If all of them are whole, they
+/// lie back to back, and each is found where it is. Whether they are.
 ///
 /// # Panics
 /// If that is not so.
@@ -45,7 +45,8 @@ fn whole(address: Address, page: Page<'_>) -> bool {
     true
 }
 
-/// A segment of so many pages, counted round, whose checksums are put right: opened, and all of its pages walked over. How many of them are whole.
+/// A segment of so many pages, counted round, whose checksums are put right: opened, and all of its pages walked over.
+/// How many of them are whole.
 ///
 /// # Panics
 /// If what is whole in one of them is not.

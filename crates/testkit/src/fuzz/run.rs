@@ -16,8 +16,8 @@ use crate::{
 /// Bytes of a block.
 pub const BLOCK: usize = 1024;
 
-/// A block with a right checksum: parsed, searched, checked. If it passes the check, every record is found, and the builder makes the same bytes of them.
-/// Whether it does.
+/// A block with a right checksum: parsed, searched, checked. If it passes the check, every record is found, and the
+/// builder makes the same bytes of them. Whether it does.
 ///
 /// # Panics
 /// If that is not so.
@@ -42,10 +42,12 @@ fn rebuild(block: &Block<'_>, bytes: &[u8]) {
         assert_eq!(block.find(hash(entry.key), entry.key), Ok(Some(entry)));
         assert!(builder.push(hash(entry.key), entry.key, entry.value));
     }
-    builder.finish(NAME.place(0), |built| assert!(built == bytes, "the builder makes another block of the same records"));
+    builder
+        .finish(NAME.place(0), |built| assert!(built == bytes, "the builder makes another block of the same records"));
 }
 
-/// A run of so many pages, counted round, whose checksums are put right wherever its header leads: opened, searched, checked. Whether it passes the check.
+/// A run of so many pages, counted round, whose checksums are put right wherever its header leads: opened, searched,
+/// checked. Whether it passes the check.
 ///
 /// # Panics
 /// If it passes and is no run.
@@ -56,7 +58,8 @@ pub fn run(pages: usize, input: &[u8]) -> bool {
     disk.put(NAME.file(), &bytes);
     let environment = disk.environment(NAME.database, 4 << 20);
     let Ok(run) = Run::open(&environment, NAME) else { return false };
-    let mut frame = environment.memory.lease_essential(Component::Frames, Size::Frame).expect("there is memory for a frame");
+    let mut frame =
+        environment.memory.lease_essential(Component::Frames, Size::Frame).expect("there is memory for a frame");
     let mut value = Vec::new();
     for key in input.chunks(5) {
         let _ = run.find(hash(key), key, &mut frame, &mut value);

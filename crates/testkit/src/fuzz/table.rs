@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use ecotone_engines::lsm::table::{Answer, Block, BlockBuilder, Compression, Cursor, Find, Table, WholeIndex, plain_room};
+use ecotone_engines::lsm::table::{
+    Answer, Block, BlockBuilder, Compression, Cursor, Find, Table, WholeIndex, plain_room,
+};
 use ecotone_substrate::{
     Result,
     environment::Environment,
@@ -21,8 +23,8 @@ use crate::{
 /// Records; no value is a tombstone.
 type Records = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 
-/// A block with a right checksum: unpacked, parsed, searched, checked. If it passes the check, every record is found, and the builder makes the same bytes
-/// of them, unless they were packed. Whether it does.
+/// A block with a right checksum: unpacked, parsed, searched, checked. If it passes the check, every record is found,
+/// and the builder makes the same bytes of them, unless they were packed. Whether it does.
 ///
 /// # Panics
 /// If that is not so.
@@ -40,7 +42,8 @@ pub fn block(input: &[u8]) -> bool {
 }
 
 fn rebuild(block: &Block<'_>, plain: Option<&[u8]>) {
-    let mut builder = BlockBuilder::new(&Memory::new(4 << 20), PAGE, Compression::None).expect("there is memory for a frame");
+    let mut builder =
+        BlockBuilder::new(&Memory::new(4 << 20), PAGE, Compression::None).expect("there is memory for a frame");
     let each = block.each(|key, value| {
         assert_eq!(block.find(key), Ok(Find::Found(value)));
         assert!(plain.is_none() || builder.push(key, value));
@@ -51,8 +54,8 @@ fn rebuild(block: &Block<'_>, plain: Option<&[u8]>) {
     builder.finish(NAME.place(0), |built| assert!(same(built), "the builder makes another block of the same records"));
 }
 
-/// A table of so many pages, counted round, whose checksums are put right wherever its header leads: opened, searched, walked in both directions,
-/// checked. If it passes the check, all of these give what its records are. Whether it does.
+/// A table of so many pages, counted round, whose checksums are put right wherever its header leads: opened, searched,
+/// walked in both directions, checked. If it passes the check, all of these give what its records are. Whether it does.
 ///
 /// # Panics
 /// If that is not so.
@@ -85,8 +88,11 @@ pub fn table(pages: usize, input: &[u8]) -> bool {
 fn walk(environment: &Environment, table: &Arc<Table>, forward: bool) -> Result<Records> {
     let (blocks, window) = (0..table.blocks(), window(environment));
     let mut records = Records::new();
-    let mut cursor =
-        if forward { Cursor::forward(table.clone(), blocks, window) } else { Cursor::backward(table.clone(), blocks, window) };
+    let mut cursor = if forward {
+        Cursor::forward(table.clone(), blocks, window)
+    } else {
+        Cursor::backward(table.clone(), blocks, window)
+    };
     while if forward { cursor.advance()? } else { cursor.retreat()? } {
         records.push((cursor.key().to_vec(), cursor.value().map(<[u8]>::to_vec)));
     }

@@ -1,4 +1,5 @@
-//! The bodies on inputs that are damaged a little: nothing panics, and enough of them are whole for that to say something.
+//! The bodies on inputs that are damaged a little: nothing panics, and enough of them are whole for that to say
+//! something.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,12 @@ fn a_table(kind: Kind, block: usize, count: u32) -> Vec<u8> {
     table_of(kind, block, Compression::None, &records(count))
 }
 
-fn table_of(kind: Kind, block: usize, compression: Compression, records: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Vec<u8> {
+fn table_of(
+    kind: Kind,
+    block: usize,
+    compression: Compression,
+    records: &BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+) -> Vec<u8> {
     let disk = SimStorage::new(1);
     let options = Options { block, filter_bits: 10, compression, index: Wanted::of(kind, 2000) };
     let mut writer = TableWriter::create(&disk.environment(NAME.database, 4 << 20), NAME, options).unwrap();
@@ -72,7 +78,8 @@ fn damaged(whole: &[u8], turns: usize, judge: impl Fn(&[u8]) -> bool) -> usize {
             } else {
                 random.random_range(0..bytes.len())
             };
-            bytes[at] = if random.random_bool(0.5) { bytes[at] ^ 1 << random.random_range(0..8) } else { random.random() };
+            bytes[at] =
+                if random.random_bool(0.5) { bytes[at] ^ 1 << random.random_range(0..8) } else { random.random() };
         }
         judge(&bytes)
     });
@@ -91,7 +98,8 @@ fn damaged_tables_end_in_an_answer_or_an_error() {
     }
 }
 
-/// Two records a block, and the last key of each shares so much with the next one that an index of few separators has two partitions.
+/// Two records a block, and the last key of each shares so much with the next one that an index of few separators has
+/// two partitions.
 #[test]
 fn damaged_partitions_end_in_an_answer_or_an_error() {
     let record = |number: u8| ([&[b'a' + number.div_ceil(2); 900][..], &[number]].concat(), Some(vec![number; 900]));
@@ -164,15 +172,24 @@ fn damaged_hot_logs_end_in_an_answer_or_an_error() {
 fn a_hash_history() -> Vec<u8> {
     let file = |number: u32| File { number, birth: u64::from(number) << 32 };
     let page = |number: u64| Address::new(number * PAGE as u64);
-    let part = |bits, number, base: Option<u32>| Part { stretch: Stretch::new(bits, number).unwrap(), base: base.map(file) };
-    let compact =
-        |comes, begin| HashChange::Compact { comes: Some(file(comes)), begin: page(begin), durable: page(99), index_bits: 10 };
+    let part =
+        |bits, number, base: Option<u32>| Part { stretch: Stretch::new(bits, number).unwrap(), base: base.map(file) };
+    let compact = |comes, begin| HashChange::Compact {
+        comes: Some(file(comes)),
+        begin: page(begin),
+        durable: page(99),
+        index_bits: 10,
+    };
     let changes = [
         HashChange::Segment(LogFile { file: file(1), from: page(1), bytes: 1 << 20 }),
         compact(2, 20),
         compact(3, 40),
         compact(300, 60),
-        HashChange::Fold { goes: part(0, 0, None), comes: vec![part(1, 0, Some(4)), part(1, 1, None)], folded: page(20) },
+        HashChange::Fold {
+            goes: part(0, 0, None),
+            comes: vec![part(1, 0, Some(4)), part(1, 1, None)],
+            folded: page(20),
+        },
         HashChange::Merge { goes: vec![file(3), file(300)], comes: Some(file(7)) },
     ];
     let root = hash_blob::encode(HashOptions::default(), &HashStructure::new(10));
@@ -184,10 +201,12 @@ fn parts(parts: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     parts.flat_map(|part| [&(part.len() as u16).to_le_bytes()[..], &part].concat()).collect()
 }
 
-/// A root of three tables and nothing covered, a flush that has a range covered, a compaction that opens a part of it, and a move.
+/// A root of three tables and nothing covered, a flush that has a range covered, a compaction that opens a part of it,
+/// and a move.
 fn changes() -> (Structure, [Change; 3]) {
     let file = |number: u32| File { number, birth: u64::from(number) << 32 };
-    let (mut structure, [young, upper, last]) = (Structure::default(), [Place::Run(0), Place::Level(2), Place::Level(1)]);
+    let (mut structure, [young, upper, last]) =
+        (Structure::default(), [Place::Run(0), Place::Level(2), Place::Level(1)]);
     let three = vec![(upper, file(1)), (last, file(2)), (last, file(300))];
     structure.apply(&Change { comes: three, ..Change::default() }).unwrap();
     let edit = |upper: &[u8], becomes| CoverEdit { lower: b"a".to_vec(), upper: upper.to_vec(), becomes };

@@ -1,7 +1,8 @@
 //! What a database must hold after it ended and was opened again.
 //!
-//! The model keeps the history of one thread's writes. What is recovered must be the state after some prefix of that history, and the
-//! prefix must reach at least to the last write whose acknowledgement outlives the kind of end. A batch is one write.
+//! The model keeps the history of one thread's writes. What is recovered must be the state after some prefix of that
+//! history, and the prefix must reach at least to the last write whose acknowledgement outlives the kind of end. A
+//! batch is one write.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -61,7 +62,8 @@ struct Step {
     level: Level,
 }
 
-/// A history of writes and the states that it allows. All keyspaces in it share one log; give an unlogged keyspace a model of its own.
+/// A history of writes and the states that it allows. All keyspaces in it share one log; give an unlogged keyspace a
+/// model of its own.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     base: State,
@@ -75,8 +77,8 @@ impl Model {
         Model::default()
     }
 
-    /// Adds the next write, which may be a batch, with what was answered. A write that was refused without effect is not added.
-    /// Gives its number, for [`acknowledge`](Self::acknowledge).
+    /// Adds the next write, which may be a batch, with what was answered. A write that was refused without effect is
+    /// not added. Gives its number, for [`acknowledge`](Self::acknowledge).
     pub fn record(&mut self, changes: Vec<Change>, level: Level) -> usize {
         apply(&mut self.now, &changes);
         self.steps.push(Step { changes, level });
@@ -128,7 +130,11 @@ impl Model {
     ///
     /// # Errors
     /// A description of the nearest prefix and of what differs from it.
-    pub fn check_recovered(&self, ending: Ending, recovered: impl IntoIterator<Item = (Key, Vec<u8>)>) -> Result<usize, String> {
+    pub fn check_recovered(
+        &self,
+        ending: Ending,
+        recovered: impl IntoIterator<Item = (Key, Vec<u8>)>,
+    ) -> Result<usize, String> {
         let recovered = collect(recovered)?;
         let guaranteed = self.guaranteed(ending);
         let mut walk = Walk::new(self.state_after(guaranteed), &recovered);
@@ -145,12 +151,16 @@ impl Model {
         Err(self.describe(ending, guaranteed, nearest.1, &recovered))
     }
 
-    /// Judges what was recovered as [`check_recovered`](Self::check_recovered) does, and begins a new life with it: recovery makes
-    /// durable what it found, so all of it is promised from now on.
+    /// Judges what was recovered as [`check_recovered`](Self::check_recovered) does, and begins a new life with it:
+    /// recovery makes durable what it found, so all of it is promised from now on.
     ///
     /// # Errors
     /// As `check_recovered`; the model is then unchanged.
-    pub fn restart(&mut self, ending: Ending, recovered: impl IntoIterator<Item = (Key, Vec<u8>)>) -> Result<usize, String> {
+    pub fn restart(
+        &mut self,
+        ending: Ending,
+        recovered: impl IntoIterator<Item = (Key, Vec<u8>)>,
+    ) -> Result<usize, String> {
         let length = self.check_recovered(ending, recovered)?;
         self.base = self.state_after(length);
         self.now = self.base.clone();
@@ -181,7 +191,12 @@ impl Model {
         for key in wrong.iter().take(5) {
             let (want, got) = (show(state.get(key)), show(recovered.get(key)));
             let writes = self.writes_of(key);
-            let _ = write!(text, "\n  keyspace {} key {}: expected {want}, got {got}; {writes}", key.0, key.1.escape_ascii());
+            let _ = write!(
+                text,
+                "\n  keyspace {} key {}: expected {want}, got {got}; {writes}",
+                key.0,
+                key.1.escape_ascii()
+            );
         }
         text
     }
@@ -193,7 +208,11 @@ impl Model {
             Some(format!("write {number} ({:?}) made it {}", step.level, show(value.as_ref())))
         });
         let writes: Vec<String> = writes.collect();
-        if writes.is_empty() { "never written in this life".into() } else { writes[writes.len().saturating_sub(4)..].join(", ") }
+        if writes.is_empty() {
+            "never written in this life".into()
+        } else {
+            writes[writes.len().saturating_sub(4)..].join(", ")
+        }
     }
 }
 

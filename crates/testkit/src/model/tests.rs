@@ -44,14 +44,18 @@ fn each_prefix_from_the_guaranteed_one_on_is_accepted() {
 #[test]
 fn what_is_no_prefix_is_refused_and_explained() {
     let model = history();
-    let halves = [content(&[("a", "2"), ("b", "1")]), content(&[("a", "1"), ("c", "1")]), content(&[("a", "1"), ("x", "0")])];
+    let halves =
+        [content(&[("a", "2"), ("b", "1")]), content(&[("a", "1"), ("c", "1")]), content(&[("a", "1"), ("x", "0")])];
     for half in halves {
         assert!(model.check_recovered(Ending::PowerLoss, half).is_err());
     }
     let message = model.check_recovered(Ending::PowerLoss, content(&[("a", "2"), ("b", "9")])).unwrap_err();
-    for part in
-        ["no prefix of 1 to 4 writes", "3 writes come nearest", "key b: expected nothing, got \"9\"", "write 1 (Buffered)"]
-    {
+    for part in [
+        "no prefix of 1 to 4 writes",
+        "3 writes come nearest",
+        "key b: expected nothing, got \"9\"",
+        "write 1 (Buffered)",
+    ] {
         assert!(message.contains(part), "{message}");
     }
 }

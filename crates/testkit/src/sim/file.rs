@@ -36,7 +36,11 @@ impl SimFile {
             let (address, len) = (buffer.as_ptr().addr(), buffer.len());
             let unit = self.unit();
             let aligned = address % unit == 0 && len % unit == 0 && offset.is_multiple_of(unit as u64);
-            assert!(aligned, "direct I/O on {} is not aligned: buffer {address:#x}, offset {offset}, length {len}", self.id);
+            assert!(
+                aligned,
+                "direct I/O on {} is not aligned: buffer {address:#x}, offset {offset}, length {len}",
+                self.id
+            );
         }
     }
 

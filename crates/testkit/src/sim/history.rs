@@ -5,7 +5,8 @@ use rand::{RngExt, rngs::SmallRng};
 /// How a machine or a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
-    /// The process died and the kernel lives: everything handed to the kernel is there, and what was not synced still is not.
+    /// The process died and the kernel lives: everything handed to the kernel is there, and what was not synced still
+    /// is not.
     KeepAll,
     /// Power was lost and nothing had left the caches since the last sync.
     DropAll,
@@ -13,7 +14,8 @@ pub enum Crash {
     Random(u64),
 }
 
-/// Versions remembered of one thing. The middle ones are forgotten first: a crash then has fewer outcomes, never a wrong one.
+/// Versions remembered of one thing. The middle ones are forgotten first: a crash then has fewer outcomes, never a
+/// wrong one.
 const LONGEST: usize = 16;
 
 /// A durable value and those that followed it without a sync. Never empty.

@@ -10,7 +10,8 @@ use super::world::Shared;
 /// Requests that one queue takes before a submission waits.
 const ENTRIES: usize = 128;
 
-/// A queue. A request has no effect before [`complete`](Queue::complete), so code that does not wait for its writes is found out.
+/// A queue. A request has no effect before [`complete`](Queue::complete), so code that does not wait for its writes is
+/// found out.
 #[derive(Debug)]
 pub(super) struct SimQueue {
     shared: Arc<Shared>,
@@ -26,7 +27,8 @@ impl SimQueue {
     /// A request at random, of those that no held page blocks; if there is none, one that will block, or nothing.
     fn choose(&self, or_block: bool) -> Option<usize> {
         let mut world = self.shared.world();
-        let blocked = |request: &Request| world.gates.in_the_way(request.file.id(), request.offset, request.len).is_some();
+        let blocked =
+            |request: &Request| world.gates.in_the_way(request.file.id(), request.offset, request.len).is_some();
         let mut free: Vec<usize> = (0..self.waiting.len()).filter(|index| !blocked(&self.waiting[*index])).collect();
         if free.is_empty() && or_block {
             free.extend(0..self.waiting.len());

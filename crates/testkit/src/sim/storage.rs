@@ -43,15 +43,17 @@ impl SimStorage {
         SimStorage { shared: Shared::new(World::new(seed)) }
     }
 
-    /// What the parts of a database on this disk stand on, with a memory budget in bytes. Background jobs run on the thread that waits for them.
+    /// What the parts of a database on this disk stand on, with a memory budget in bytes. Background jobs run on the
+    /// thread that waits for them.
     pub fn environment(&self, database: u64, budget: usize) -> Environment {
         let health: Arc<Health> = Arc::default();
         let (storage, scheduler) = (Arc::new(self.clone()), Scheduler::manual(health.clone()));
         Environment { database, storage, memory: Memory::new(budget), scheduler, health }
     }
 
-    /// The disk as the next machine (or, with [`Crash::KeepAll`], the next process) finds it. This disk goes on undisturbed, so one
-    /// moment can be crashed in many ways. The limit of space is kept, ordered faults and gates are not.
+    /// The disk as the next machine (or, with [`Crash::KeepAll`], the next process) finds it. This disk goes on
+    /// undisturbed, so one moment can be crashed in many ways. The limit of space is kept, ordered faults and gates are
+    /// not.
     pub fn crash(&self, how: Crash) -> SimStorage {
         SimStorage { shared: Shared::new(self.shared.world().after(how)) }
     }
@@ -67,8 +69,8 @@ impl SimStorage {
         self.shared.world().off
     }
 
-    /// Index that the next I/O will get. Indices count reads, writes, syncs, directory syncs, creations, removals, preallocations, punches and
-    /// changes of length, from 0.
+    /// Index that the next I/O will get. Indices count reads, writes, syncs, directory syncs, creations, removals,
+    /// preallocations, punches and changes of length, from 0.
     pub fn io_index(&self) -> u64 {
         self.shared.world().trace.len() as u64
     }
@@ -85,13 +87,14 @@ impl SimStorage {
         phases
     }
 
-    /// Switches the machine off in the middle of I/O `index`, or of the next one if that is past: a write is done, not done or torn, anything else done or not.
+    /// Switches the machine off in the middle of I/O `index`, or of the next one if that is past: a write is done, not
+    /// done or torn, anything else done or not.
     pub fn crash_at(&self, index: u64) {
         self.shared.world().plan.crash_at = Some(index);
     }
 
-    /// Lets I/O `index` fail with `kind`. A failed write leaves each of its sectors old or new. A failed sync drops the unsynced
-    /// bytes of the file, and a second sync would succeed. Everything else fails without effect.
+    /// Lets I/O `index` fail with `kind`. A failed write leaves each of its sectors old or new. A failed sync drops the
+    /// unsynced bytes of the file, and a second sync would succeed. Everything else fails without effect.
     pub fn fail_at(&self, index: u64, kind: io::ErrorKind) {
         self.shared.world().plan.failures.insert(index, kind);
     }
@@ -111,7 +114,8 @@ impl SimStorage {
         self.shared.world().space_limit = bytes;
     }
 
-    /// Bytes that all files have reserved: for each the end of its written or preallocated part, in pages, less the holes in it.
+    /// Bytes that all files have reserved: for each the end of its written or preallocated part, in pages, less the
+    /// holes in it.
     pub fn space_used(&self) -> u64 {
         self.shared.world().space_used()
     }
@@ -163,7 +167,8 @@ impl SimStorage {
         self.shared.world().find(file).map(bytes_of)
     }
 
-    /// Blocks every read and write that touches the page of this byte, until [`release`](Self::release) or the end of power.
+    /// Blocks every read and write that touches the page of this byte, until [`release`](Self::release) or the end of
+    /// power.
     pub fn hold(&self, file: FileId, offset: u64) {
         self.shared.world().gates.hold(gate(file, offset));
     }

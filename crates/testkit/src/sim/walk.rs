@@ -1,5 +1,5 @@
-//! Work on a thread of its own that stands still before and after each I/O of some phases, until it is told to go on. With one
-//! piece of work going at a time, a test chooses how several interleave, and a seed replays it.
+//! Work on a thread of its own that stands still before and after each I/O of some phases, until it is told to go on.
+//! With one piece of work going at a time, a test chooses how several interleave, and a seed replays it.
 //!
 //! What stands still must hold nothing that others wait for: the phases are chosen so that it does not.
 
@@ -102,7 +102,11 @@ pub struct Walk<'scope, T> {
 
 impl<'scope, T: Send + 'scope> Walk<'scope, T> {
     /// Makes a walk of `work`, which stands still at I/Os of these phases.
-    pub fn new(scope: &'scope Scope<'scope, '_>, phases: &'static [Phase], work: impl FnOnce() -> T + Send + 'scope) -> Self {
+    pub fn new(
+        scope: &'scope Scope<'scope, '_>,
+        phases: &'static [Phase],
+        work: impl FnOnce() -> T + Send + 'scope,
+    ) -> Self {
         let turn = Arc::new(Turn { phases, state: Mutex::new(State::Standing), changed: Condvar::new() });
         let mine = turn.clone();
         let thread = scope.spawn(move || {

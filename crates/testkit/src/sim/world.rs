@@ -19,7 +19,8 @@ use super::{
     walk,
 };
 
-/// A file, shared by its names and its open handles. Its lock is held within the world's, so it is no place where threads could take turns.
+/// A file, shared by its names and its open handles. Its lock is held within the world's, so it is no place where
+/// threads could take turns.
 pub(super) type InodeRef = Arc<parking_lot::Mutex<Inode>>;
 
 /// Everything behind the lock.
@@ -108,8 +109,9 @@ impl World {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut next = World { space_limit: self.space_limit, unit: self.unit, ..World::new(seed) };
         for (id, history) in &self.names {
-            let age =
-                |inode: &InodeRef, random: &mut SmallRng| Arc::new(parking_lot::Mutex::new(inode.lock().after(how, random)));
+            let age = |inode: &InodeRef, random: &mut SmallRng| {
+                Arc::new(parking_lot::Mutex::new(inode.lock().after(how, random)))
+            };
             let survivor = match how {
                 Crash::KeepAll => history.map(|inode| inode.as_ref().map(|inode| age(inode, &mut random))),
                 Crash::DropAll => History::new(history.survivor(None).as_ref().map(|inode| age(inode, &mut random))),
@@ -127,7 +129,9 @@ impl World {
         let counters = self.counters.entry(kind).or_default();
         match io {
             Io::Read => (counters.reads, counters.read_bytes) = (counters.reads + 1, counters.read_bytes + len as u64),
-            Io::Write => (counters.writes, counters.write_bytes) = (counters.writes + 1, counters.write_bytes + len as u64),
+            Io::Write => {
+                (counters.writes, counters.write_bytes) = (counters.writes + 1, counters.write_bytes + len as u64)
+            }
             Io::Sync | Io::SyncDir => counters.syncs += 1,
             Io::Preallocate | Io::Punch | Io::SetLen | Io::Create | Io::Remove => {}
         }
@@ -160,8 +164,9 @@ impl Shared {
         self.world.lock()
     }
 
-    /// One I/O on a file or its name: lets a [walk](walk::Walk) stand still before and after, waits at gates, takes an index, meets its fate. `work` has whatever effect the fate leaves
-    /// to it; an I/O that fails or crashes gives that error, whatever `work` answers.
+    /// One I/O on a file or its name: lets a [walk](walk::Walk) stand still before and after, waits at gates, takes an
+    /// index, meets its fate. `work` has whatever effect the fate leaves to it; an I/O that fails or crashes gives that
+    /// error, whatever `work` answers.
     pub(super) fn perform<T>(
         &self,
         (id, io): (FileId, Io),

@@ -79,7 +79,8 @@ pub fn run(opener: &dyn Opener, first: u64, crashes: u64, shape: Shape) -> Verdi
             break;
         }
         let shape = Shape { fill_log: shape.fill_log.of(seed), ..shape };
-        let what = || format!("{}, campaign, replay with ECOTONE_SEED={seed} ECOTONE_CRASHES=1, {shape:?}", opener.name());
+        let what =
+            || format!("{}, campaign, replay with ECOTONE_SEED={seed} ECOTONE_CRASHES=1, {shape:?}", opener.name());
         guarded(what, || Case::new(opener, seed, shape)?.run(&mut report))?;
         report.seeds += 1;
     }
@@ -114,7 +115,8 @@ impl<'a> Case<'a> {
     }
 
     fn begin(&self) -> Verdict<Life<'a>> {
-        let life = Life::begin(self.opener, self.disk.crash(Crash::KeepAll), self.seed, self.expect.clone(), Ending::Closed);
+        let life =
+            Life::begin(self.opener, self.disk.crash(Crash::KeepAll), self.seed, self.expect.clone(), Ending::Closed);
         life.map_err(Halt::unexpected)
     }
 
@@ -138,7 +140,8 @@ impl<'a> Case<'a> {
                 self.fail((moment, index)).map_err(|wrong| format!("failure of I/O {index} ({moment:?}): {wrong}"))?;
                 report.failures += 1;
             } else {
-                self.crash((moment, index), report).map_err(|wrong| format!("crash at I/O {index} ({moment:?}): {wrong}"))?;
+                self.crash((moment, index), report)
+                    .map_err(|wrong| format!("crash at I/O {index} ({moment:?}): {wrong}"))?;
                 *report.crashes.entry(moment).or_default() += 1;
             }
         }
@@ -157,13 +160,21 @@ impl<'a> Case<'a> {
         let (disk, expect) = life.kill();
         let how = self.first_way(moment);
         let interrupted = self.random.random_ratio(1, 4);
-        let (disk, ending, how) =
-            if interrupted { self.crash_again(&disk, how, report)? } else { (disk.crash(how), ending(how), format!("{how:?}")) };
+        let (disk, ending, how) = if interrupted {
+            self.crash_again(&disk, how, report)?
+        } else {
+            (disk.crash(how), ending(how), format!("{how:?}"))
+        };
         self.live_on(&disk, (&expect, ending), moment, &how)
     }
 
     /// A second crash, during recovery or the flush that follows it.
-    fn crash_again(&mut self, disk: &SimStorage, first: Crash, report: &mut Report) -> Verdict<(SimStorage, Ending, String)> {
+    fn crash_again(
+        &mut self,
+        disk: &SimStorage,
+        first: Crash,
+        report: &mut Report,
+    ) -> Verdict<(SimStorage, Ending, String)> {
         let whole = disk.crash(first);
         let opened = self.opener.open(&whole, self.seed);
         let flushed = opened.as_ref().map_err(Clone::clone).and_then(|store| store.flush());
@@ -179,12 +190,14 @@ impl<'a> Case<'a> {
         Ok((halfway.crash(second), both(first, second), how))
     }
 
-    /// Recovers, judges, writes on, and ends once more, between two I/Os or in one. `moment` is what the machine was doing at the first end.
+    /// Recovers, judges, writes on, and ends once more, between two I/Os or in one. `moment` is what the machine was
+    /// doing at the first end.
     fn live_on(&mut self, disk: &SimStorage, before: (&Expect, Ending), moment: Moment, how: &str) -> Verdict {
         // The same again puts the same bytes into the same places; something else does not.
         let later = if self.random.random() { self.later.clone() } else { self.history.clone() };
         let later = &later[..self.random.random_range(0..=later.len() / 2)];
-        let index = if self.random.random_ratio(2, 3) { self.rehearse(disk, before, later, (moment, how))? } else { None };
+        let index =
+            if self.random.random_ratio(2, 3) { self.rehearse(disk, before, later, (moment, how))? } else { None };
         let mut life = self.recover(disk, before, how)?;
         index.into_iter().for_each(|index| life.disk.crash_at(index));
         match life.run(later) {
@@ -202,8 +215,9 @@ impl<'a> Case<'a> {
         recover(self.opener, disk.crash(Crash::KeepAll), expect, self.seed, ending, how)
     }
 
-    /// Runs the second life undisturbed and draws one of its I/Os: half of the time one of the kind that the first life ended in, since what
-    /// a crash leaves half done is put to the test by the next work of that kind; else evenly over the kinds.
+    /// Runs the second life undisturbed and draws one of its I/Os: half of the time one of the kind that the first life
+    /// ended in, since what a crash leaves half done is put to the test by the next work of that kind; else evenly over
+    /// the kinds.
     fn rehearse(
         &mut self,
         disk: &SimStorage,
@@ -233,13 +247,14 @@ impl<'a> Case<'a> {
         self.live_on(&disk.crash(how), (&expect, ending), moment, &format!("{how:?}"))
     }
 
-    /// How the first life ends. Whether the next one syncs pages that were written in place before it writes over what protects them shows only when the
-    /// process died and the kernel still has them.
+    /// How the first life ends. Whether the next one syncs pages that were written in place before it writes over what
+    /// protects them shows only when the process died and the kernel still has them.
     fn first_way(&mut self, moment: Moment) -> Crash {
         if moment == Moment::InPlace && self.random.random() { Crash::KeepAll } else { self.way() }
     }
 
-    /// How the last life ends. What the death of a process left in the kernel is taken by the power failure that comes next.
+    /// How the last life ends. What the death of a process left in the kernel is taken by the power failure that comes
+    /// next.
     fn last_way(&mut self, first: Ending) -> Crash {
         match self.way() {
             Crash::KeepAll if first == Ending::ProcessDeath => Crash::Random(self.random.next_u64()),

@@ -1,6 +1,7 @@
 //! Threads that call at once, on more data than memory, life after life; each ends at a random I/O.
 //!
-//! The schedule is the machine's, so a seed gives the calls but not what becomes of them. What is judged are the recorded histories.
+//! The schedule is the machine's, so a seed gives the calls but not what becomes of them. What is judged are the
+//! recorded histories.
 
 use std::ops::AddAssign;
 
@@ -130,12 +131,16 @@ impl Lives<'_> {
         // A call has a few I/Os, so that some lives see all of their calls.
         let most = u64::from(self.extent.threads * self.extent.calls) * 4;
         self.disk.crash_at(self.disk.io_index() + self.random.random_range(1..=most));
-        let seeds: Vec<(u64, u8)> = (0..self.extent.threads).map(|number| (self.random.next_u64(), number as u8)).collect();
+        let seeds: Vec<(u64, u8)> =
+            (0..self.extent.threads).map(|number| (self.random.next_u64(), number as u8)).collect();
         let (life, store) = (&*self, &*store);
         let histories: Vec<Verdict<Played>> = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 seeds.into_iter().map(|(seed, number)| scope.spawn(move || life.call(store, seed, number))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
         });
         life.disk.power_off();
         Ok((joined(histories)?, store.counters()))

@@ -26,7 +26,8 @@ fn history(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<Counters> {
     let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
     let steps = Generator::of(opener, seed, shape).history();
     for (number, step) in steps.iter().enumerate() {
-        life.step(step).map_err(|halt| format!("step {number}, {}: {}", brief(std::slice::from_ref(step)), halt.unexpected()))?;
+        life.step(step)
+            .map_err(|halt| format!("step {number}, {}: {}", brief(std::slice::from_ref(step)), halt.unexpected()))?;
     }
     let counters = life.counters();
     let (disk, expect) = life.close()?;

@@ -1,7 +1,8 @@
 //! A crew: a few threads that make a few calls each on pages that are about to change, every history judged.
 //!
-//! It is made for tools that choose the order in which threads go (`docs/reliability.md`, "Interleavings"): a crew is short, and all that it waits for goes through
-//! [`primitive`](ecotone_sys::primitive). With threads of the machine it works as well.
+//! It is made for tools that choose the order in which threads go (`docs/reliability.md`, "Interleavings"): a crew is
+//! short, and all that it waits for goes through [`primitive`](ecotone_sys::primitive). With threads of the machine it
+//! works as well.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +43,8 @@ pub enum Role {
     Evicter,
     /// Writes, brings it into its page, and has it evicted, again and again.
     Churner,
-    /// Hints that all keys are read, then that they are written, by turns. Hints are short, so each time it helps in the background, or most would be replaced
-    /// before they are followed.
+    /// Hints that all keys are read, then that they are written, by turns. Hints are short, so each time it helps in
+    /// the background, or most would be replaced before they are followed.
     Hinter,
     /// Creates a keyspace of its own, writes into it and drops it, again and again.
     Dropper,
@@ -81,7 +82,8 @@ impl Role {
     }
 }
 
-/// The files of a database whose registers hold long values, many of them in overflow pages: the next write-out reorganises.
+/// The files of a database whose registers hold long values, many of them in overflow pages: the next write-out
+/// reorganises.
 #[derive(Debug, Clone)]
 pub struct Image {
     files: BTreeMap<FileId, Vec<u8>>,
@@ -193,8 +195,12 @@ impl<'a> Work<'a> {
     fn calls(&self, store: &dyn Store) -> Verdict<Vec<Event>> {
         let histories: Vec<Verdict<Played>> = thread::scope(|scope| {
             let threads = self.crew.threads.iter().zip(0..);
-            let threads: Vec<_> = threads.map(|(part, number)| scope.spawn(move || self.play(store, *part, number))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+            let threads: Vec<_> =
+                threads.map(|(part, number)| scope.spawn(move || self.play(store, *part, number))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
         });
         joined(histories)
     }

@@ -1,5 +1,5 @@
-//! Every history of up to three operations from a small alphabet, with a crash and with a failure at every I/O of its last one (those of
-//! the others are the last ones of shorter histories).
+//! Every history of up to three operations from a small alphabet, with a crash and with a failure at every I/O of its
+//! last one (those of the others are the last ones of shorter histories).
 
 use std::io::ErrorKind;
 
@@ -111,8 +111,10 @@ impl Base<'_> {
             let (disk, expect) = self.crash(history, index, end)?;
             let at = |wrong| format!("crash at I/O {index} of {first}..{end}: {wrong}");
             for how in ways(salt + index) {
-                let life = recover(self.opener, disk.crash(how), &expect, index, ending(how), &format!("{how:?}")).map_err(at)?;
-                self.begin_again(life, history).map_err(|wrong| at(format!("{how:?}, then the same again: {wrong}")))?;
+                let life = recover(self.opener, disk.crash(how), &expect, index, ending(how), &format!("{how:?}"))
+                    .map_err(at)?;
+                self.begin_again(life, history)
+                    .map_err(|wrong| at(format!("{how:?}, then the same again: {wrong}")))?;
             }
             tried.crashes += 1;
             if tried.crashes.is_multiple_of(extent.interrupt_one_in as u64) {
@@ -122,7 +124,8 @@ impl Base<'_> {
             }
         }
         for index in first..end {
-            self.fail(history, salt, index).map_err(|wrong| format!("failure of I/O {index} of {first}..{end}: {wrong}"))?;
+            self.fail(history, salt, index)
+                .map_err(|wrong| format!("failure of I/O {index} of {first}..{end}: {wrong}"))?;
             tried.failures += 1;
         }
         Ok(())
@@ -152,7 +155,8 @@ impl Base<'_> {
         Ok(life.kill())
     }
 
-    /// A second life that begins as the first did, so that the same bytes go to the same places, and ends before its last step.
+    /// A second life that begins as the first did, so that the same bytes go to the same places, and ends before its
+    /// last step.
     fn begin_again(&self, mut life: Life<'_>, history: &[Step]) -> Verdict {
         life.run(&history[..history.len() - 1]).map_err(Halt::unexpected)?;
         let (disk, expect) = life.kill();

@@ -52,7 +52,8 @@ impl Expect {
 
     /// A write was answered with this promise, or not at all.
     pub(super) fn wrote(&mut self, changes: &[Change], level: Level) {
-        let (unlogged, logged): (Vec<_>, Vec<_>) = changes.iter().cloned().partition(|((keyspace, _), _)| *keyspace == UNLOGGED);
+        let (unlogged, logged): (Vec<_>, Vec<_>) =
+            changes.iter().cloned().partition(|((keyspace, _), _)| *keyspace == UNLOGGED);
         unlogged.into_iter().for_each(|((_, key), value)| self.unlogged.record(&key, value));
         if !logged.is_empty() {
             self.logged.record(logged, level);
@@ -111,7 +112,11 @@ impl Expect {
                 self.dropped(keyspace);
             }
         }
-        if found == self.keyspaces { Ok(()) } else { Err(format!("the keyspaces {:?} became {found:?}", self.keyspaces)) }
+        if found == self.keyspaces {
+            Ok(())
+        } else {
+            Err(format!("the keyspaces {:?} became {found:?}", self.keyspaces))
+        }
     }
 
     /// Single looks must see what scans have seen.
@@ -122,7 +127,10 @@ impl Expect {
             let values = store.multi_get(keyspace, &keys).map_err(|error| format!("multi_get failed: {error}"))?;
             for (key, value) in keys.iter().zip(values) {
                 if content.get(key) != value.as_ref() {
-                    return Err(format!("keyspace {keyspace}: a scan gives {:?}, multi_get {value:?}", content.get(key)));
+                    return Err(format!(
+                        "keyspace {keyspace}: a scan gives {:?}, multi_get {value:?}",
+                        content.get(key)
+                    ));
                 }
             }
         }
@@ -144,7 +152,8 @@ pub(super) fn read_all(store: &dyn Store, kind: Kind, keyspace: u32) -> Verdict<
 }
 
 fn walk_all(store: &dyn Store, keyspace: u32) -> Verdict<Vec<Record>> {
-    let mut records = store.walk(keyspace).map_err(|error| format!("the walk over keyspace {keyspace} failed: {error}"))?;
+    let mut records =
+        store.walk(keyspace).map_err(|error| format!("the walk over keyspace {keyspace} failed: {error}"))?;
     records.sort_unstable();
     match records.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         None => Ok(records),
@@ -161,7 +170,11 @@ fn scan_all(store: &dyn Store, keyspace: u32) -> Verdict<Vec<Record>> {
     let (forward, mut backward) = (scan(false)?, scan(true)?);
     backward.reverse();
     if forward != backward {
-        return Err(format!("keyspace {keyspace} has {} records forward and {} backward", forward.len(), backward.len()));
+        return Err(format!(
+            "keyspace {keyspace} has {} records forward and {} backward",
+            forward.len(),
+            backward.len()
+        ));
     }
     if forward.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
         return Err(format!("the scan of keyspace {keyspace} is out of order"));

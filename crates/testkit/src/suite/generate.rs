@@ -17,8 +17,8 @@ pub(super) const KEYSPACES: [u32; 3] = [UNLOGGED, 1, 2];
 /// Bulk loads begin above the keys of all other writes, which begin with smaller bytes.
 const BULK_FIRST: u8 = 224;
 
-/// Batches that fill the log, of so many records of almost two kilobytes each: more than half of the smallest database's log, and on over the
-/// end of one more segment.
+/// Batches that fill the log, of so many records of almost two kilobytes each: more than half of the smallest
+/// database's log, and on over the end of one more segment.
 const FILL_ROUNDS: u16 = 76;
 const FILL_KEYS: u16 = 28;
 
@@ -32,7 +32,8 @@ pub enum Fill {
     Never,
     /// Once or twice; of the histories of a campaign only in one of four.
     Sometimes,
-    /// In every history, again and again: for most of it replay needs several segments of the log, and each of them has been in use before.
+    /// In every history, again and again: for most of it replay needs several segments of the log, and each of them has
+    /// been in use before.
     Always,
 }
 
@@ -100,7 +101,8 @@ impl Generator {
         if self.takes_hints && self.random.random_ratio(1, HINTS) { self.hint() } else { vec![self.step()] }
     }
 
-    /// A hint. Three of four are followed at once, so that crashes come at any I/O of that; the others beside later steps.
+    /// A hint. Three of four are followed at once, so that crashes come at any I/O of that; the others beside later
+    /// steps.
     fn hint(&mut self) -> Vec<Step> {
         let hint = match self.random.random_range(0..5) {
             0 => Hint::Auto,
@@ -117,7 +119,9 @@ impl Generator {
             30..42 => self.batch(),
             42..44 if self.kind == Kind::Ordered => self.arrivals(),
             42..52 => Step::Get((self.keyspace(), self.key())),
-            52..57 => Step::MultiGet(self.keyspace(), (0..self.random.random_range(0..20)).map(|_| self.key()).collect()),
+            52..57 => {
+                Step::MultiGet(self.keyspace(), (0..self.random.random_range(0..20)).map(|_| self.key()).collect())
+            }
             57..69 | 79..81 if self.kind == Kind::Hashed => self.hashed_step(),
             57..66 => Step::Scan(self.keyspace(), self.range(), self.random.random()),
             66..69 => Step::Prefix(self.keyspace(), vec![(self.key())[0]]),
@@ -182,7 +186,8 @@ impl Generator {
         ((keyspace, self.key()), self.value(most))
     }
 
-    /// Several changes, either of logged keyspaces or of the unlogged one. Each key once, so that the order within does not matter.
+    /// Several changes, either of logged keyspaces or of the unlogged one. Each key once, so that the order within does
+    /// not matter.
     fn batch(&mut self) -> Step {
         let unlogged = self.random.random_ratio(1, 5);
         let count = self.random.random_range(2..=self.shape.batch);
@@ -206,11 +211,12 @@ impl Generator {
         Step::Write((0..count).map(change).collect(), self.level())
     }
 
-    /// Some tens of kilobytes of log in few keys, then perhaps the background. The keys are others in each quarter of the usual rounds, so that relief
-    /// of the log finds old ones to write out and leaves new ones.
+    /// Some tens of kilobytes of log in few keys, then perhaps the background. The keys are others in each quarter of
+    /// the usual rounds, so that relief of the log finds old ones to write out and leaves new ones.
     fn fill(&mut self, round: u16) -> Vec<Step> {
         let (quarter, fill) = (round * 4 / FILL_ROUNDS, self.random.next_u32() as u8);
-        let change = |index: u16| ((1 + u32::from(index) % 2, fill_key(quarter * FILL_KEYS + index)), Some(vec![fill; 1800]));
+        let change =
+            |index: u16| ((1 + u32::from(index) % 2, fill_key(quarter * FILL_KEYS + index)), Some(vec![fill; 1800]));
         let write = Step::Write((0..FILL_KEYS).map(change).collect(), Level::Buffered);
         let work = if self.kind == Kind::Hashed { Step::Idle } else { Step::Background };
         if self.random.random_ratio(1, 6) { vec![write, work] } else { vec![write] }
@@ -262,7 +268,10 @@ mod tests {
         assert_ne!(histories[0], histories[2]);
         let ordered = |step: &Step| matches!(step, Step::Scan(..) | Step::Prefix(..) | Step::BulkLoad(..));
         assert!(histories[0].iter().any(ordered));
-        assert!(!Generator::new(1, Kind::Hashed, SHAPE).history().iter().any(ordered), "there is no order in a hashed keyspace");
+        assert!(
+            !Generator::new(1, Kind::Hashed, SHAPE).history().iter().any(ordered),
+            "there is no order in a hashed keyspace"
+        );
         let keys: std::collections::BTreeSet<_> = (0..300).map(key).collect();
         assert_eq!(keys.len(), 300);
         assert!(keys.iter().all(|key| key[0] < BULK_FIRST));

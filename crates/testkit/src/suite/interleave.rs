@@ -1,8 +1,9 @@
-//! Calls that overlap in orders drawn from a seed: each stands still before and after its page I/O while others are made, so that the answer of
-//! a read comes late, and a write-out is interrupted by writes.
+//! Calls that overlap in orders drawn from a seed: each stands still before and after its page I/O while others are
+//! made, so that the answer of a read comes late, and a write-out is interrupted by writes.
 //!
-//! One thread goes at a time, so a seed replays a run exactly. Reads stand still at pages, where they hold no lock; at most one flush
-//! or background job at a time stands still at pages and at the double-write area, and no second one is begun meanwhile.
+//! One thread goes at a time, so a seed replays a run exactly. Reads stand still at pages, where they hold no lock; at
+//! most one flush or background job at a time stands still at pages and at the double-write area, and no second one is
+//! begun meanwhile.
 
 use std::thread::Scope;
 
@@ -71,7 +72,8 @@ fn history(opener: &dyn Opener, disk: &SimStorage, registers: Registers, seed: u
     verified(store).map(|()| stops)
 }
 
-/// Has both keyspaces be used and written to. Whoever opens one, or makes its files, does that for all who come meanwhile, so these calls cannot stand still.
+/// Has both keyspaces be used and written to. Whoever opens one, or makes its files, does that for all who come
+/// meanwhile, so these calls cannot stand still.
 fn come_into_use(store: &dyn Store) -> ecotone_substrate::Result<()> {
     for keyspace in [1, 2] {
         for value in [Some(b"use".to_vec()), None] {

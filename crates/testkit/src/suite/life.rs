@@ -138,7 +138,8 @@ impl<'a> Life<'a> {
         Ok((self.disk.crash(crate::sim::Crash::KeepAll), std::mem::take(&mut self.expect)))
     }
 
-    /// Closes on a disk that may be full. Where there is no space for what was to be written, the life ends as if it was killed.
+    /// Closes on a disk that may be full. Where there is no space for what was to be written, the life ends as if it
+    /// was killed.
     pub(super) fn close_if_it_fits(mut self) -> Verdict<(SimStorage, Expect, Ending)> {
         let ending = match self.store.take().expect("the database is open").close() {
             Ok(()) => Ending::Closed,
@@ -176,7 +177,8 @@ impl<'a> Life<'a> {
     }
 
     fn write(&mut self, changes: &[Change], level: Level) -> Result<()> {
-        let changes: Vec<Change> = changes.iter().filter(|((keyspace, _), _)| self.expect.has(*keyspace)).cloned().collect();
+        let changes: Vec<Change> =
+            changes.iter().filter(|((keyspace, _), _)| self.expect.has(*keyspace)).cloned().collect();
         if changes.is_empty() {
             return Ok(());
         }
@@ -184,7 +186,8 @@ impl<'a> Life<'a> {
         self.answered(&changes, level, answer)
     }
 
-    /// Takes the answer to a write into account. A write that is refused has no effect; after an error that stops all writing it is in doubt.
+    /// Takes the answer to a write into account. A write that is refused has no effect; after an error that stops all
+    /// writing it is in doubt.
     fn answered(&mut self, changes: &[Change], level: Level, answer: Result<()>) -> Result<()> {
         match answer {
             Ok(()) => self.expect.wrote(changes, level),
@@ -250,7 +253,9 @@ impl<'a> Life<'a> {
             return Ok(());
         }
         let got = self.store().prefix(keyspace, prefix)?;
-        Ok(same_records(&format!("prefix {prefix:?}"), got, self.expect.content(keyspace), |key| key.starts_with(prefix))?)
+        Ok(same_records(&format!("prefix {prefix:?}"), got, self.expect.content(keyspace), |key| {
+            key.starts_with(prefix)
+        })?)
     }
 
     fn update(&mut self, key: &Key, add: Option<&[u8]>) -> std::result::Result<(), Halt> {
@@ -258,8 +263,9 @@ impl<'a> Life<'a> {
             return Ok(());
         }
         let before = self.expect.get(key.0, &key.1).cloned();
-        let make =
-            |old: Option<&[u8]>| add.map(|add| [add, &old.unwrap_or_default()[..old.map_or(0, |old| old.len().min(8))]].concat());
+        let make = |old: Option<&[u8]>| {
+            add.map(|add| [add, &old.unwrap_or_default()[..old.map_or(0, |old| old.len().min(8))]].concat())
+        };
         let after = make(before.as_deref());
         let answer = self.store().update(key.0, &key.1, &mut |old| make(old));
         let wrong = answer.as_ref().is_ok_and(|got| *got != before);
@@ -281,7 +287,9 @@ impl<'a> Life<'a> {
         match answer {
             Ok(swapped) if swapped != right => Err(Halt::Wrong(format!("a swap of {key:?} answered {swapped}"))),
             Ok(false) => Ok(()),
-            answer => Ok(self.answered(&[(key.clone(), new.map(<[u8]>::to_vec))], Level::Buffered, answer.map(drop))?),
+            answer => {
+                Ok(self.answered(&[(key.clone(), new.map(<[u8]>::to_vec))], Level::Buffered, answer.map(drop))?)
+            }
         }
     }
 
@@ -299,7 +307,8 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// A prefix of the records survives; each of them is a write of its own. After an error that stops nothing a prefix is there.
+    /// A prefix of the records survives; each of them is a write of its own. After an error that stops nothing a prefix
+    /// is there.
     fn bulk_load(&mut self, keyspace: u32, records: &[Record]) -> Result<()> {
         if !self.expect.has(keyspace) || keyspace == UNLOGGED {
             return Ok(());
@@ -309,7 +318,9 @@ impl<'a> Life<'a> {
             records.iter().filter(|(key, _)| last.as_ref().is_none_or(|last| last < key)).cloned().collect();
         let (level, loaded, answer) = match self.store().bulk_load(keyspace, records.clone()) {
             Ok(_) => (Level::Sync, records.len(), Ok(())),
-            Err(Error::NoSpace { .. } | Error::Limit { .. }) => (Level::InDoubt, self.count_loaded(keyspace, &records)?, Ok(())),
+            Err(Error::NoSpace { .. } | Error::Limit { .. }) => {
+                (Level::InDoubt, self.count_loaded(keyspace, &records)?, Ok(()))
+            }
             Err(error) => (Level::InDoubt, records.len(), Err(error)),
         };
         for (key, value) in records.into_iter().take(loaded) {
@@ -397,7 +408,9 @@ fn merged(before: Option<&Vec<u8>>, merge: Merge<'_>) -> Option<Vec<u8>> {
     match merge {
         Merge::Append(bytes) => Some([before, bytes].concat()),
         Merge::Add(amount) if before.is_empty() => Some(amount.to_le_bytes().to_vec()),
-        Merge::Add(amount) => Some(i64::from_le_bytes(before.try_into().ok()?).wrapping_add(amount).to_le_bytes().to_vec()),
+        Merge::Add(amount) => {
+            Some(i64::from_le_bytes(before.try_into().ok()?).wrapping_add(amount).to_le_bytes().to_vec())
+        }
     }
 }
 
@@ -405,7 +418,12 @@ fn agree(what: &str, key: &[u8], got: Option<&Vec<u8>>, want: Option<&Vec<u8>>) 
     if got == want { Ok(()) } else { Err(format!("{what} of {} gave {got:?}, not {want:?}", key.escape_ascii())) }
 }
 
-fn same_records(what: &str, got: Vec<Record>, content: BTreeMap<Vec<u8>, Vec<u8>>, inside: impl Fn(&Vec<u8>) -> bool) -> Verdict {
+fn same_records(
+    what: &str,
+    got: Vec<Record>,
+    content: BTreeMap<Vec<u8>, Vec<u8>>,
+    inside: impl Fn(&Vec<u8>) -> bool,
+) -> Verdict {
     let want: Vec<Record> = content.into_iter().filter(|(key, _)| inside(key)).collect();
     if got == want {
         return Ok(());
@@ -413,5 +431,8 @@ fn same_records(what: &str, got: Vec<Record>, content: BTreeMap<Vec<u8>, Vec<u8>
     let differs = got.iter().zip(&want).position(|(got, want)| got != want).unwrap_or(got.len().min(want.len()));
     let show = |records: &[Record]| records.get(differs).map(|(key, _)| key.escape_ascii().to_string());
     let (counts, keys) = ((got.len(), want.len()), (show(&got), show(&want)));
-    Err(format!("{what} gave {} records, not {}; the first that differs is {:?}, not {:?}", counts.0, counts.1, keys.0, keys.1))
+    Err(format!(
+        "{what} gave {} records, not {}; the first that differs is {:?}, not {:?}",
+        counts.0, counts.1, keys.0, keys.1
+    ))
 }

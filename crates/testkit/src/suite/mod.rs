@@ -8,8 +8,8 @@
 //! - [`concurrent`]: threads that call at once, with crashes;
 //! - [`crew`]: few threads with few calls, for a tool that chooses the order in which threads go.
 //!
-//! Everything is a function of a seed, but for the schedules of threads. A suite answers with a description of what went wrong, seed included, so that known bugs can be
-//! switched on and the suites be asked whether they notice.
+//! Everything is a function of a seed, but for the schedules of threads. A suite answers with a description of what
+//! went wrong, seed included, so that known bugs can be switched on and the suites be asked whether they notice.
 
 pub mod campaign;
 pub mod concurrent;

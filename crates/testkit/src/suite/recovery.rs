@@ -49,7 +49,8 @@ pub(super) fn recover<'a>(
     })
 }
 
-/// Begins to recover and to flush, and crashes at I/O `index` of that. Gives the disk, to be crashed in any way, or `None` if there is no such I/O.
+/// Begins to recover and to flush, and crashes at I/O `index` of that. Gives the disk, to be crashed in any way, or
+/// `None` if there is no such I/O.
 pub(super) fn interrupt(opener: &dyn Opener, disk: SimStorage, seed: u64, index: u64) -> Verdict<Option<SimStorage>> {
     disk.crash_at(index);
     let opened = opener.open(&disk, seed);
@@ -64,7 +65,8 @@ pub(super) fn interrupt(opener: &dyn Opener, disk: SimStorage, seed: u64, index:
     }
 }
 
-/// Interrupts the recovery from one crash at every `stride`-th of its I/Os, and judges what a second recovery finds. Gives their number.
+/// Interrupts the recovery from one crash at every `stride`-th of its I/Os, and judges what a second recovery finds.
+/// Gives their number.
 pub(super) fn interrupt_everywhere(
     opener: &dyn Opener,
     (disk, first): (&SimStorage, Crash),

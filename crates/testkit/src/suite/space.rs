@@ -42,7 +42,8 @@ fn make(opener: &dyn Opener) -> Verdict {
 
 fn grow(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<u64> {
     let reopens = |step: &Step| *step == Step::Reopen;
-    let steps: Vec<Step> = Generator::of(opener, seed, shape).history().into_iter().filter(|step| !reopens(step)).collect();
+    let steps: Vec<Step> =
+        Generator::of(opener, seed, shape).history().into_iter().filter(|step| !reopens(step)).collect();
     let mut refused = 0;
     for limit in levels(opener, seed, &steps)? {
         let told = |wrong| format!("with {limit} bytes: {wrong}");
@@ -52,7 +53,8 @@ fn grow(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<u64> {
     Ok(refused)
 }
 
-/// What was used before each step that made it more. An engine may give space back and take it again, so these need not rise.
+/// What was used before each step that made it more. An engine may give space back and take it again, so these need not
+/// rise.
 fn levels(opener: &dyn Opener, seed: u64, steps: &[Step]) -> Verdict<BTreeSet<u64>> {
     let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
     let mut levels = BTreeSet::new();
@@ -64,15 +66,17 @@ fn levels(opener: &dyn Opener, seed: u64, steps: &[Step]) -> Verdict<BTreeSet<u6
     Ok(levels)
 }
 
-/// Runs the history on a disk that becomes full at `limit`, and again when there is space. Reads are right all the time, nothing has to be
-/// reopened, and nothing is lost.
+/// Runs the history on a disk that becomes full at `limit`, and again when there is space. Reads are right all the
+/// time, nothing has to be reopened, and nothing is lost.
 fn fill(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64) -> Verdict<u64> {
     let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
     life.disk.space_limit(limit);
     life.run(steps).map_err(|halt| format!("on a full disk: {}", halt.unexpected()))?;
     let refused = std::mem::take(&mut life.refused);
     life.disk.space_limit(u64::MAX);
-    life.run(&[Step::Flush]).and_then(|()| life.run(steps)).map_err(|halt| format!("with space again: {}", halt.unexpected()))?;
+    life.run(&[Step::Flush])
+        .and_then(|()| life.run(steps))
+        .map_err(|halt| format!("with space again: {}", halt.unexpected()))?;
     if life.refused > 0 {
         return Err(format!("{} calls were refused though there was space again", life.refused));
     }
@@ -81,8 +85,8 @@ fn fill(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64) -> Verdict<u
     Ok(refused)
 }
 
-/// Runs the history on a disk that becomes full at `limit`, and ends the life there, by a close or not. The next one opens on the full disk, reads all, and writes
-/// when there is space again.
+/// Runs the history on a disk that becomes full at `limit`, and ends the life there, by a close or not. The next one
+/// opens on the full disk, reads all, and writes when there is space again.
 fn restart(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64, closes: bool) -> Verdict {
     let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
     life.disk.space_limit(limit);

@@ -55,12 +55,14 @@ pub(super) fn brief(steps: &[Step]) -> String {
 }
 
 fn one(step: &Step) -> String {
-    let short =
-        |bytes: &[u8]| if bytes.len() > 12 { format!("[{} bytes]", bytes.len()) } else { bytes.escape_ascii().to_string() };
+    let short = |bytes: &[u8]| {
+        if bytes.len() > 12 { format!("[{} bytes]", bytes.len()) } else { bytes.escape_ascii().to_string() }
+    };
     match step {
         Step::Write(changes, level) => {
-            let change =
-                |((keyspace, key), value): &Change| format!("{keyspace}/{}={:?}", short(key), value.as_deref().map(short));
+            let change = |((keyspace, key), value): &Change| {
+                format!("{keyspace}/{}={:?}", short(key), value.as_deref().map(short))
+            };
             let some: Vec<String> = changes.iter().take(3).map(change).collect();
             format!("{level:?} write of {}: {}", changes.len(), some.join(" "))
         }

@@ -1,4 +1,5 @@
-//! What the suites ask of a database. The library implements it in its own tests, since the test kit must not depend on it.
+//! What the suites ask of a database. The library implements it in its own tests, since the test kit must not depend on
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,8 @@ pub enum Kind {
     Hashed,
 }
 
-/// A database that is open. Most suites drive it with one thread; some with several. Keyspaces are known by number; [`UNLOGGED`] is an unlogged one.
+/// A database that is open. Most suites drive it with one thread; some with several. Keyspaces are known by number;
+/// [`UNLOGGED`] is an unlogged one.
 pub trait Store: Send + Sync {
     /// The keyspaces that exist.
     fn keyspaces(&self) -> Vec<u32>;

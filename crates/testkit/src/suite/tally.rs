@@ -1,4 +1,5 @@
-//! Merges: counters that threads add to, and lists that they append to. What a thread has done is in them once, and in its order.
+//! Merges: counters that threads add to, and lists that they append to. What a thread has done is in them once, and in
+//! its order.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -52,7 +53,8 @@ impl<'a> Merger<'a> {
         Ok(Ok(Merger { store, answered, thread, made }))
     }
 
-    /// Adds to a tally and looks at it. The inner result is the store's; the outer one tells of what nothing could explain.
+    /// Adds to a tally and looks at it. The inner result is the store's; the outer one tells of what nothing could
+    /// explain.
     pub(super) fn merge(&mut self, draw: u32) -> Verdict<Result<()>> {
         let tally = (draw % u32::from(TALLIES)) as u8;
         let Some(number) = self.made[usize::from(tally)].checked_add(1) else { return Ok(Ok(())) };
@@ -91,8 +93,14 @@ impl Tallies {
         Ok(tallies)
     }
 
-    /// What has become of these: more was added, at most `unfinished` times to a counter and not to its list, and all that was answered, if that is not in doubt.
-    pub(super) fn become_of(&self, store: &dyn Store, unfinished: u64, answered: Option<&Answered>) -> Verdict<Tallies> {
+    /// What has become of these: more was added, at most `unfinished` times to a counter and not to its list, and all
+    /// that was answered, if that is not in doubt.
+    pub(super) fn become_of(
+        &self,
+        store: &dyn Store,
+        unfinished: u64,
+        answered: Option<&Answered>,
+    ) -> Verdict<Tallies> {
         let found = Tallies::read(store)?;
         for (before, after) in self.0.iter().zip(&found.0) {
             if !after.list.starts_with(&before.list) || after.ahead() > before.ahead() + unfinished {
@@ -103,7 +111,9 @@ impl Tallies {
         for ((tally, thread), number) in answered {
             let last = found.0[usize::from(tally)].last_of(thread);
             if last < number {
-                return Err(format!("thread {thread} was told that it had added {number} to tally {tally}, which has {last}"));
+                return Err(format!(
+                    "thread {thread} was told that it had added {number} to tally {tally}, which has {last}"
+                ));
             }
         }
         Ok(found)
@@ -146,7 +156,8 @@ impl Tally {
 
 /// Reads a tally: the list first, since who appends to it has counted before.
 fn read(store: &dyn Store, tally: u8) -> Verdict<Result<Tally>> {
-    let both = store.get(KEYSPACE, &list_key(tally)).and_then(|list| Ok((list, store.get(KEYSPACE, &counter_key(tally))?)));
+    let both =
+        store.get(KEYSPACE, &list_key(tally)).and_then(|list| Ok((list, store.get(KEYSPACE, &counter_key(tally))?)));
     let (list, counter) = match both {
         Ok(both) => both,
         Err(error) => return Ok(Err(error)),

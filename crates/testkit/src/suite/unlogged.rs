@@ -39,8 +39,11 @@ impl Unlogged {
         let keys: BTreeSet<&Key> = self.now.keys().chain(found.keys()).chain(self.since.keys()).collect();
         for key in keys {
             let (want, got) = (self.now.get(key), found.get(key));
-            let possible =
-                self.since.get(key).filter(|_| !closed).is_some_and(|values| values.iter().any(|value| value.as_ref() == got));
+            let possible = self
+                .since
+                .get(key)
+                .filter(|_| !closed)
+                .is_some_and(|values| values.iter().any(|value| value.as_ref() == got));
             if want != got && !possible {
                 return Err(format!(
                     "unlogged key {} was never {got:?} since the last flush; it was last {want:?}",

@@ -1,5 +1,6 @@
-//! Tables written once: records are collected in memory and flushed as a sorted run, a table of its own; several runs are compacted to one, and
-//! the tables of the old ones are removed (`docs/decisions/0004-the-house-once-more.md`, "The life of a table").
+//! Tables written once: records are collected in memory and flushed as a sorted run, a table of its own; several runs
+//! are compacted to one, and the tables of the old ones are removed (`docs/decisions/0004-the-house-once-more.md`, "The
+//! life of a table").
 
 use std::sync::{
     Arc,
@@ -74,7 +75,8 @@ struct State {
     unflushed: Unflushed,
 }
 
-/// Tables that no run has any more, each with the sequence of the structural record that says so: they go when it is synced.
+/// Tables that no run has any more, each with the sequence of the structural record that says so: they go when it is
+/// synced.
 type Dead = Vec<(Seq, u32)>;
 
 impl AppendOnly {
@@ -84,7 +86,8 @@ impl AppendOnly {
     }
 
     pub(super) fn open(context: Context, root: &Root) -> Result<Self> {
-        let numbers = Numbers::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
+        let numbers =
+            Numbers::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
         Ok(Self::new(context, numbers))
     }
 
@@ -102,7 +105,8 @@ impl AppendOnly {
         let records = self.state.lock().unflushed.begin(|_| true);
         let newest = unflushed::newest(&records).filter(|_| self.context.logged);
         let stays = |value: &Option<Vec<u8>>| value.is_some() || !ecotone_substrate::bug!(DropTombstone);
-        let stored = records.into_iter().map(|(key, record)| (key, record.value)).filter(|(_, value)| stays(value)).collect();
+        let stored =
+            records.into_iter().map(|(key, record)| (key, record.value)).filter(|(_, value)| stays(value)).collect();
         let flushed = newest.map_or(Ok(()), |newest| self.context.shared.wal.sync_through(newest));
         let flushed = flushed.and_then(|()| self.add_run(dead, Vec::new(), stored));
         match flushed {
@@ -129,7 +133,8 @@ impl AppendOnly {
         let written = Run::write(&self.context, number, &records);
         let installed = written.and_then(|run| self.install(dead, out, Some(Arc::new(run))));
         installed.inspect_err(|_| {
-            // What went wrong first is what the caller needs to know; a table that stays is removed by the next opening.
+            // What went wrong first is what the caller needs to know; a table that stays is removed by the next
+            // opening.
             let _ = self.context.shared.storage.remove(Run::file(&self.context, number));
         })
     }
@@ -237,7 +242,9 @@ impl AppendOnly {
                 Ok(records) => {
                     check.records += records.iter().filter(|(_, value)| value.is_some()).count() as u64;
                     if records.first().is_none_or(|(key, _)| key != lower || last.as_ref() >= Some(key)) {
-                        check.problems.push(format!("page {page} of run {} does not follow the one before it", run.number));
+                        check
+                            .problems
+                            .push(format!("page {page} of run {} does not follow the one before it", run.number));
                     }
                     last = records.into_iter().next_back().map(|(key, _)| key);
                 }

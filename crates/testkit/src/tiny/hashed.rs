@@ -1,4 +1,5 @@
-//! Hashed keyspaces over the files of the append-only engine: whoever has one asks for single keys, and for all records in an order that says nothing.
+//! Hashed keyspaces over the files of the append-only engine: whoever has one asks for single keys, and for all records
+//! in an order that says nothing.
 
 use std::{
     collections::VecDeque,

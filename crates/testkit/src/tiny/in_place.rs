@@ -1,5 +1,5 @@
-//! Pages written in place: a table of buckets, each one page for a range of first bytes. When a bucket would overflow, the table is
-//! doubled into fresh pages.
+//! Pages written in place: a table of buckets, each one page for a range of first bytes. When a bucket would overflow,
+//! the table is doubled into fresh pages.
 
 use std::sync::{
     Arc,
@@ -198,8 +198,9 @@ impl InPlace {
     }
 
     fn build_table(&self, table: Table, content: &[Vec<Stored>]) -> Result<Vec<(u32, Block)>> {
-        let page =
-            |(bucket, records): (u32, &Vec<Stored>)| Ok((table.base + bucket, self.build_page(table, bucket, 1, records)?));
+        let page = |(bucket, records): (u32, &Vec<Stored>)| {
+            Ok((table.base + bucket, self.build_page(table, bucket, 1, records)?))
+        };
         (0..).zip(content).map(page).collect()
     }
 

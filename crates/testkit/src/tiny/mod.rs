@@ -1,8 +1,9 @@
-//! Engines of a few hundred lines each, whose only purpose is to prove the contracts that every engine and the database owe each
-//! other (`docs/decisions/0001-contracts.md`): one writes pages in place, one only appends, one finds its keys by a hash.
+//! Engines of a few hundred lines each, whose only purpose is to prove the contracts that every engine and the database
+//! owe each other (`docs/decisions/0001-contracts.md`): one writes pages in place, one only appends, one finds its keys
+//! by a hash.
 //!
-//! They keep little in order to be easy to believe: one lock for what is in memory, one turn for whatever does I/O in the background, and
-//! cursors that copy their range. The hashed one has the files of the one that only appends.
+//! They keep little in order to be easy to believe: one lock for what is in memory, one turn for whatever does I/O in
+//! the background, and cursors that copy their range. The hashed one has the files of the one that only appends.
 
 pub mod append_only;
 pub mod hashed;
@@ -79,7 +80,8 @@ impl Walk for CopyCursor {
     }
 }
 
-/// A cursor over the part of `content` that lies in `range`. That of an iterator is refused memory now and then, so that all suites see what becomes of that.
+/// A cursor over the part of `content` that lies in `range`. That of an iterator is refused memory now and then, so
+/// that all suites see what becomes of that.
 fn cursor_over(content: Result<Content>, range: Range, memory: Component) -> Box<dyn Cursor> {
     let left = content.map(|content| content.into_iter().filter(|(key, _)| range.contains(key)).collect());
     let steps = (memory == Component::Windows).then_some(NO_MEMORY);
@@ -97,7 +99,9 @@ fn refuse_settings(settings: &[(String, String)]) -> Result<()> {
 /// The order of a bulk load: each key above the one before.
 fn check_ascends(last: Option<&Vec<u8>>, key: &Vec<u8>) -> Result<()> {
     match last {
-        Some(last) if last >= key => Err(Error::Invalid(format!("the key {:?} is out of order", key.escape_ascii().to_string()))),
+        Some(last) if last >= key => {
+            Err(Error::Invalid(format!("the key {:?} is out of order", key.escape_ascii().to_string())))
+        }
         _ => Ok(()),
     }
 }

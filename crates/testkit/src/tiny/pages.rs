@@ -64,7 +64,11 @@ impl Pages {
 
     pub(super) fn parse<'a>(&self, number: u32, block: &'a [u8]) -> Result<Page<'a>> {
         let page = Page::parse(block, self.place(number)).map_err(|error| error.at(self.file.id(), number))?;
-        if page.kind() == PageKind::Bucket { Ok(page) } else { Err(self.corruption(number, "the page is of another kind")) }
+        if page.kind() == PageKind::Bucket {
+            Ok(page)
+        } else {
+            Err(self.corruption(number, "the page is of another kind"))
+        }
     }
 
     /// The records of a page, in order.
@@ -80,7 +84,12 @@ impl Pages {
     }
 
     /// An empty page in `block` with these fences.
-    pub(super) fn build<'a>(&self, block: &'a mut Block, number: u32, (lower, upper): (&[u8], Option<&[u8]>)) -> PageBuilder<'a> {
+    pub(super) fn build<'a>(
+        &self,
+        block: &'a mut Block,
+        number: u32,
+        (lower, upper): (&[u8], Option<&[u8]>),
+    ) -> PageBuilder<'a> {
         PageBuilder::new(block, self.place(number), PageKind::Bucket, 0, lower, upper)
     }
 

@@ -5,7 +5,8 @@ use ecotone_substrate::{
     page,
 };
 
-/// A power of two of buckets on successive pages. Bucket `b` of `n` has the keys whose first byte is in `b * 256 / n ..`.
+/// A power of two of buckets on successive pages. Bucket `b` of `n` has the keys whose first byte is in `b * 256 / n
+/// ..`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Table {
     /// The page of the first bucket.
@@ -42,7 +43,8 @@ impl Table {
         (lower, (bucket + 1 < self.count).then(|| vec![start(bucket + 1)]))
     }
 
-    /// Bytes for records on a bucket's page, whatever its fences are, so that what fits one bucket fits one of its halves too.
+    /// Bytes for records on a bucket's page, whatever its fences are, so that what fits one bucket fits one of its
+    /// halves too.
     pub(super) fn capacity() -> usize {
         page::capacity(&[0], Some(&[0]))
     }

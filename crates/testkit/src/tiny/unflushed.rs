@@ -16,7 +16,8 @@ pub(super) struct Record {
 
 pub(super) type Records = BTreeMap<Vec<u8>, Record>;
 
-/// Records that wait for a write-out, and those that are being written: a write that comes meanwhile stands beside the latter.
+/// Records that wait for a write-out, and those that are being written: a write that comes meanwhile stands beside the
+/// latter.
 #[derive(Debug, Default)]
 pub(super) struct Unflushed {
     fresh: Records,

@@ -9,8 +9,11 @@ const HOME: &str = "crates/substrate/src/bug.rs";
 
 /// The variants of `Bug`, with their lines.
 fn bugs(home: &Source) -> Vec<(usize, &str)> {
-    let inside =
-        home.lines().skip_while(|(_, line)| !line.starts_with("pub enum Bug")).skip(1).take_while(|(_, line)| *line != "}");
+    let inside = home
+        .lines()
+        .skip_while(|(_, line)| !line.starts_with("pub enum Bug"))
+        .skip(1)
+        .take_while(|(_, line)| *line != "}");
     inside
         .filter_map(|(number, line)| Some((number, line.trim().strip_suffix(',')?)))
         .filter(|(_, name)| *name != "None")
@@ -27,15 +30,17 @@ fn every_bug_is_placed_and_must_be_noticed() {
             source.path.contains("/src/") && source.path != HOME && source.text.contains(&format!("bug!({bug})"))
         };
         if !sources.iter().any(|source| placed(&source)) {
-            findings.push(
-                home.finding(number, format!("{bug} is switched nowhere: place `bug!({bug})` where it belongs, or remove it")),
-            );
+            findings.push(home.finding(
+                number,
+                format!("{bug} is switched nowhere: place `bug!({bug})` where it belongs, or remove it"),
+            ));
         }
         let noticed = |source: &&Source| source.is_test() && has_word(&source.text, &format!("Bug::{bug}"));
         if !sources.iter().any(|source| noticed(&source)) {
-            findings.push(
-                home.finding(number, format!("{bug} is in no suite: add it to the list of crates/ecotone/tests/it/bugs.rs")),
-            );
+            findings.push(home.finding(
+                number,
+                format!("{bug} is in no suite: add it to the list of crates/ecotone/tests/it/bugs.rs"),
+            ));
         }
     }
     report(findings);

@@ -20,7 +20,12 @@ const RULES: [Rule; 12] = [
     ("dbg!(", Where::Everywhere, &[], "remove it"),
     ("todo!(", Where::Everywhere, &[], "write it now: there are no stubs"),
     ("unimplemented!(", Where::Everywhere, &[], "write it now: there are no stubs"),
-    ("#[ignore", Where::Everywhere, &[], "make the test fast, or say that it is `long` and no more: the gate runs these too"),
+    (
+        "#[ignore",
+        Where::Everywhere,
+        &[],
+        "make the test fast, or say that it is `long` and no more: the gate runs these too",
+    ),
     ("println!(", Where::Libraries, &[], "use tracing, or return what is to be shown"),
     ("print!(", Where::Libraries, &[], "use tracing, or return what is to be shown"),
     ("process::exit", Where::Libraries, &[], "return an error: only a program ends itself"),
@@ -55,7 +60,9 @@ fn banned_calls() {
     for (call, place, except, instead) in RULES {
         for source in sources.iter().filter(|source| place.holds(source) && !except.contains(&source.path.as_str())) {
             let banned = source.code().filter(|(_, line)| line.contains(call) && line.trim() != LONG);
-            findings.extend(banned.map(|(number, _)| source.finding(number, format!("`{call}` is banned here: {instead}"))));
+            findings.extend(
+                banned.map(|(number, _)| source.finding(number, format!("`{call}` is banned here: {instead}"))),
+            );
         }
     }
     report(findings);
@@ -69,9 +76,9 @@ fn unsafe_code_is_in_sys_alone() {
         .filter(|source| !source.path.starts_with("crates/sys/") && source.path != "crates/testkit/tests/tidy/calls.rs")
     {
         let found = source.code().filter(|(_, line)| has_word(line, "unsafe") && !line.contains('"'));
-        findings.extend(
-            found.map(|(number, _)| source.finding(number, "unsafe code belongs to crates/sys: give it a safe interface there")),
-        );
+        findings.extend(found.map(|(number, _)| {
+            source.finding(number, "unsafe code belongs to crates/sys: give it a safe interface there")
+        }));
     }
     report(findings);
 }

@@ -1,4 +1,5 @@
-//! Imports run one way: sys, substrate, engines, ecotone, tools. The test kit stops at engines and is used by tests alone.
+//! Imports run one way: sys, substrate, engines, ecotone, tools. The test kit stops at engines and is used by tests
+//! alone.
 
 use super::{
     report,
@@ -43,12 +44,15 @@ fn manifests_name_lower_layers_only() {
     let mut findings = Vec::new();
     for manifest in manifests() {
         let layer = layer_of(&manifest.path).expect("it is one of the packages");
-        for (number, section, name) in dependencies(&manifest).into_iter().filter(|(_, section, _)| !section.contains("dev-")) {
+        for (number, section, name) in
+            dependencies(&manifest).into_iter().filter(|(_, section, _)| !section.contains("dev-"))
+        {
             if name == "ecotone-testkit" {
                 findings.push(manifest.finding(number, "the test kit is for tests: move it to [dev-dependencies]"));
             } else if LAYERS.iter().any(|(_, package, other)| *package == name && *other >= layer) {
                 findings.push(
-                    manifest.finding(number, format!("{section}: {name} is no lower layer; move what you need of it down")),
+                    manifest
+                        .finding(number, format!("{section}: {name} is no lower layer; move what you need of it down")),
                 );
             }
         }
@@ -85,11 +89,9 @@ fn code_names_lower_layers_only() {
         for (_, package, _) in LAYERS.iter().filter(|(_, package, other)| *other > layer && *package != "ecotone") {
             let word = package.replace('-', "_");
             let named = source.code().filter(|(_, line)| has_word(line, &word));
-            findings.extend(
-                named.map(|(number, _)| {
-                    source.finding(number, format!("{word} is a higher layer; move what you need of it down"))
-                }),
-            );
+            findings.extend(named.map(|(number, _)| {
+                source.finding(number, format!("{word} is a higher layer; move what you need of it down"))
+            }));
         }
     }
     report(findings);
@@ -106,7 +108,8 @@ fn engines_do_not_name_each_other() {
         let mut imports = false;
         for (number, line) in source.code() {
             imports |= line.starts_with("use crate::{");
-            let is_named = |other: &&str| line.contains(&format!("crate::{other}")) || (imports && has_word(line, other));
+            let is_named =
+                |other: &&str| line.contains(&format!("crate::{other}")) || (imports && has_word(line, other));
             let named = SIBLINGS.into_iter().filter(|other| *other != own).find(is_named);
             findings.extend(named.map(|other| {
                 source.finding(number, format!("{own} names {other}: put a trait between them, as lsm/base.rs does"))
@@ -121,7 +124,8 @@ fn engines_do_not_name_each_other() {
 #[test]
 fn the_parts_of_the_tree_know_neither_log_nor_scheduler() {
     let parts = ["cache/", "index/", "space", "store.rs", "claims.rs", "merge.rs", "spread.rs"];
-    let part = |source: &&Source| parts.iter().any(|part| source.path.starts_with(&format!("crates/engines/src/tree/{part}")));
+    let part =
+        |source: &&Source| parts.iter().any(|part| source.path.starts_with(&format!("crates/engines/src/tree/{part}")));
     let strangers = ["wal", "scheduler", "Shared", "Context"];
     let finding = |source: &Source| -> Vec<Finding> {
         let named = source.code().filter(|(_, line)| strangers.iter().any(|word| has_word(line, word)));

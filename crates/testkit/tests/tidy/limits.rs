@@ -17,7 +17,10 @@ fn constant(line: &str) -> Option<(&str, &str)> {
 
 /// The constants that a file defines, with line, visibility and name.
 fn constants(source: &Source) -> Vec<(usize, &str, &str)> {
-    source.code().filter_map(|(number, line)| constant(line).map(|(visibility, name)| (number, visibility, name))).collect()
+    source
+        .code()
+        .filter_map(|(number, line)| constant(line).map(|(visibility, name)| (number, visibility, name)))
+        .collect()
 }
 
 #[test]
@@ -34,7 +37,9 @@ fn limits_are_defined_once_and_used() {
             if told && limits.iter().any(|(_, limit)| *limit == name) {
                 findings.push(source.finding(number, format!("{name} stands in {HOME}: use that one")));
             } else if name.starts_with("MAX_") && visibility == "pub" {
-                findings.push(source.finding(number, format!("a maximum that others see belongs to {HOME}: move {name} there")));
+                findings.push(
+                    source.finding(number, format!("a maximum that others see belongs to {HOME}: move {name} there")),
+                );
             }
         }
     }

@@ -50,14 +50,17 @@ fn modules(source: &Source) -> Vec<String> {
 #[test]
 fn every_file_is_reached() {
     let sources = rust();
-    let mut reached: BTreeSet<String> = sources.iter().map(|source| source.path.clone()).filter(|path| is_root(path)).collect();
+    let mut reached: BTreeSet<String> =
+        sources.iter().map(|source| source.path.clone()).filter(|path| is_root(path)).collect();
     let mut open: Vec<String> = reached.iter().cloned().collect();
     while let Some(path) = open.pop() {
         let source = sources.iter().find(|source| source.path == path).expect("it was found");
         for module in modules(source) {
             let folder = children(&path);
-            let candidates = [format!("{folder}/{module}.rs"), format!("{folder}/{module}/mod.rs"), format!("{folder}/{module}")];
-            let found = candidates.into_iter().filter(|candidate| sources.iter().any(|source| source.path == *candidate));
+            let candidates =
+                [format!("{folder}/{module}.rs"), format!("{folder}/{module}/mod.rs"), format!("{folder}/{module}")];
+            let found =
+                candidates.into_iter().filter(|candidate| sources.iter().any(|source| source.path == *candidate));
             open.extend(found.filter(|candidate| reached.insert(candidate.clone())));
         }
     }

@@ -34,7 +34,8 @@ pub(super) struct Bed {
 impl Bed {
     /// Opens the test file and makes it first unless a whole one of this size is there.
     pub(super) fn open(directory: &Path, size: u64) -> Result<Self> {
-        let pages = (size / PAGE as u64).checked_sub(1).filter(|&pages| pages > 0).ok_or("--size must be at least 8 KiB")?;
+        let pages =
+            (size / PAGE as u64).checked_sub(1).filter(|&pages| pages > 0).ok_or("--size must be at least 8 KiB")?;
         let disk = Disk::open(directory, true)?;
         let memory = Memory::new(MEMORY);
         if disk.list()?.contains(&FILE) {

@@ -97,6 +97,13 @@ impl Bed {
         })?;
         drop(progress);
         let cpu_us_per_op = cpu.as_secs_f64() * 1e6 / count.max(1) as f64;
-        Ok(Point { operation, queue_depth: depth, threads, seconds, ops_per_second: count as f64 / seconds, cpu_us_per_op })
+        Ok(Point {
+            operation,
+            queue_depth: depth,
+            threads,
+            seconds,
+            ops_per_second: count as f64 / seconds,
+            cpu_us_per_op,
+        })
     }
 }

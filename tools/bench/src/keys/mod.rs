@@ -56,8 +56,9 @@ impl Keys {
         Ok(Keys { origin: Origin::Synthetic(Synthetic::new(key_size, records, order)?), order: None })
     }
 
-    /// Reads a file window by window and leaves what is needed to find a key by its number in `directory`. The kind of the file follows from its
-    /// name: `.u64`, `.u64.zst`, `.du64`, `.du64.zst`, anything else is lines of text, compressed if it ends in `.zst`.
+    /// Reads a file window by window and leaves what is needed to find a key by its number in `directory`. The kind of
+    /// the file follows from its name: `.u64`, `.u64.zst`, `.du64`, `.du64.zst`, anything else is lines of text,
+    /// compressed if it ends in `.zst`.
     pub(crate) fn open(file: &Path, directory: &Path, choice: Use) -> Result<Keys> {
         let source = Source::open(file)?;
         let origin = match (source.format, choice) {

@@ -26,7 +26,11 @@ impl Numbers {
     pub(super) fn new(words: Words, key_size: usize) -> Result<Self> {
         check_size(key_size)?;
         if key_size < 8 {
-            return Err(format!("--key-size is {key_size}, and the numbers of {} have 8 bytes", words.path().display()).into());
+            return Err(format!(
+                "--key-size is {key_size}, and the numbers of {} have 8 bytes",
+                words.path().display()
+            )
+            .into());
         }
         Ok(Numbers { words, key_size })
     }

@@ -26,7 +26,8 @@ pub(crate) struct Strings {
 }
 
 impl Strings {
-    /// Unpacks a compressed file into `directory` (a plain one is used where it is) and writes down where its lines begin.
+    /// Unpacks a compressed file into `directory` (a plain one is used where it is) and writes down where its lines
+    /// begin.
     pub(super) fn unpack(mut source: Source, directory: &Path) -> Result<Self> {
         let offsets = directory.join(OFFSETS);
         let path = if source.compressed { directory.join(UNPACKED) } else { source.path.clone() };

@@ -9,8 +9,8 @@ use crate::{
 /// Seed of the bijections for short keys.
 const SEED: u64 = 0x5eed_0002;
 
-/// Key `i` is the number that its order gives `i`, by itself a bijective 64-bit mix, big-endian, stretched by filler derived from it. Keys shorter than eight bytes are a
-/// bijection over as many bits as they have.
+/// Key `i` is the number that its order gives `i`, by itself a bijective 64-bit mix, big-endian, stretched by filler
+/// derived from it. Keys shorter than eight bytes are a bijection over as many bits as they have.
 #[derive(Debug)]
 pub(crate) struct Synthetic {
     key_size: usize,
@@ -32,7 +32,9 @@ impl Synthetic {
         let short = (key_size < 8).then(|| Permutation::of_bits(8 * key_size as u32, SEED));
         let keys = Synthetic { key_size, numbering, short };
         match keys.count() {
-            count if count < records => Err(format!("{key_size} bytes make {count} keys, and --records is {records}").into()),
+            count if count < records => {
+                Err(format!("{key_size} bytes make {count} keys, and --records is {records}").into())
+            }
             _ => Ok(keys),
         }
     }

@@ -2,8 +2,8 @@ use std::{fs, path::PathBuf};
 
 use super::*;
 
-/// A frame of the Zstandard format that holds `content` in one raw block, made by hand: magic, single segment with a two-byte size less 256, block
-/// header (last, raw, size), content.
+/// A frame of the Zstandard format that holds `content` in one raw block, made by hand: magic, single segment with a
+/// two-byte size less 256, block header (last, raw, size), content.
 fn zstd(content: &[u8]) -> Vec<u8> {
     let size = u32::try_from(content.len()).unwrap();
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x60];
@@ -147,9 +147,11 @@ fn places_are_in_the_order_of_keys() {
     let (files, sorted) = (Files::new(), bytes(&(0..10_000u64).map(|number| number * number).collect::<Vec<_>>()));
     let choice = Use { key_size: None, order: Order::Shuffled, scale: None };
     let file = Keys::open(&files.put("sorted.u64", &sorted), files.directory.path(), choice).unwrap();
-    for keys in
-        [file, Keys::synthetic(20, 10_000, Order::Shuffled).unwrap(), Keys::synthetic(2, 10_000, Order::Shuffled).unwrap()]
-    {
+    for keys in [
+        file,
+        Keys::synthetic(20, 10_000, Order::Shuffled).unwrap(),
+        Keys::synthetic(2, 10_000, Order::Shuffled).unwrap(),
+    ] {
         let mut key = Vec::new();
         let mut places: Vec<(Vec<u8>, f64)> = (0..10_000)
             .map(|record| {

@@ -24,7 +24,10 @@ pub(crate) fn facts(results: &Results, sections: &[Section]) -> Vec<Fact> {
         ("Stolen by other guests", over(&rows, |pace| pace.stolen, number::percent)),
         ("Results written", dates(results)),
         ("Files", Some(results.files.iter().map(|file| file.name.clone()).collect::<Vec<_>>().join(", "))),
-        ("Skipped lines", Some(results.skipped.len()).filter(|skipped| *skipped > 0).map(|skipped| skipped.to_string())),
+        (
+            "Skipped lines",
+            Some(results.skipped.len()).filter(|skipped| *skipped > 0).map(|skipped| skipped.to_string()),
+        ),
     ];
     facts.into_iter().filter_map(|(name, fact)| Some((name, fact?))).collect()
 }

@@ -81,8 +81,18 @@ pub(crate) const SPACE_AND_TIME: &[Figure] = &[
     Figure { name: "space amplification", value: |row| row.space_amplification, show: number::times, chart: ALONE },
     Figure { name: "time to load", value: |row| load(row, |load| load.seconds), show: number::seconds, chart: ALONE },
     Figure { name: "load rate", value: |row| load(row, |load| load.ops_per_second), show: number::rate, chart: None },
-    Figure { name: "time to update", value: |row| load(row, |load| load.updates_seconds), show: number::seconds, chart: None },
-    Figure { name: "time to settle", value: |row| load(row, |load| load.settle_seconds), show: number::seconds, chart: ALONE },
+    Figure {
+        name: "time to update",
+        value: |row| load(row, |load| load.updates_seconds),
+        show: number::seconds,
+        chart: None,
+    },
+    Figure {
+        name: "time to settle",
+        value: |row| load(row, |load| load.settle_seconds),
+        show: number::seconds,
+        chart: ALONE,
+    },
     Figure { name: "time to open", value: |row| row.open_seconds, show: number::seconds, chart: ALONE },
 ];
 

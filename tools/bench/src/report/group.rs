@@ -65,11 +65,18 @@ impl Group {
         let workload = parameters.workload.as_deref().unwrap_or("(no workload)");
         let workload = if workload.len() == 1 { workload.to_uppercase() } else { workload.to_owned() };
         let workload = if self.is_phase { "phases".to_owned() } else { workload };
-        let theta = parameters.theta.filter(|_| matches!(parameters.distribution.as_deref(), Some("zipfian" | "latest")));
+        let theta =
+            parameters.theta.filter(|_| matches!(parameters.distribution.as_deref(), Some("zipfian" | "latest")));
         let distribution = parameters.distribution.clone().unwrap_or_default();
-        let size = parameters.value_size.map(|size| format!("{} B", parameters.key_size.unwrap_or(0.0).round() + size as f64));
-        let parts =
-            [Some(workload), Some(distribution), theta.map(|theta| theta.to_string()), size, parameters.durability.clone()];
+        let size =
+            parameters.value_size.map(|size| format!("{} B", parameters.key_size.unwrap_or(0.0).round() + size as f64));
+        let parts = [
+            Some(workload),
+            Some(distribution),
+            theta.map(|theta| theta.to_string()),
+            size,
+            parameters.durability.clone(),
+        ];
         parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     }
 
@@ -91,7 +98,9 @@ impl Group {
     fn data(&self) -> Option<String> {
         let parameters = &self.parameters;
         let records = parameters.records?;
-        let Some(value) = parameters.value_size else { return Some(format!("{} records", number::count(records as f64))) };
+        let Some(value) = parameters.value_size else {
+            return Some(format!("{} records", number::count(records as f64)));
+        };
         let key = parameters.key_size.unwrap_or(0.0);
         let bytes = records as f64 * (key + value as f64);
         let share = parameters
@@ -106,7 +115,8 @@ impl Group {
 /// Puts rows into groups, in the order in which the groups first occur.
 pub(crate) fn groups(results: &Results) -> Vec<Group> {
     let mut heaps: Vec<Heap> = Vec::new();
-    // A row that failed names its parameters in part only. It goes with its neighbours in the file, or else where it fits.
+    // A row that failed names its parameters in part only. It goes with its neighbours in the file, or else where it
+    // fits.
     let mut left = Vec::new();
     let mut last = None;
     for found in &results.rows {
@@ -125,8 +135,10 @@ pub(crate) fn groups(results: &Results) -> Vec<Group> {
     for found in left {
         let fits = |heap: &&Heap| heap.parameters.agrees(&found.record.parameters);
         let near = |heap: &&Heap| heap.rows.iter().any(|row| row.file == found.file);
-        let place =
-            heaps.iter().position(|heap| fits(&heap) && near(&heap)).or_else(|| heaps.iter().position(|heap| fits(&heap)));
+        let place = heaps
+            .iter()
+            .position(|heap| fits(&heap) && near(&heap))
+            .or_else(|| heaps.iter().position(|heap| fits(&heap)));
         put(&mut heaps, place, found);
     }
     let is_phase: Vec<bool> = heaps.iter().map(|heap| heaps.iter().any(|other| other.is_beside(heap))).collect();

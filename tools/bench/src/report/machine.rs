@@ -1,5 +1,5 @@
-//! In which state the machine was while a row was measured. Machines shared with others are fast at one time and nearly half as fast at
-//! another, and rows from different states say nothing about stores.
+//! In which state the machine was while a row was measured. Machines shared with others are fast at one time and nearly
+//! half as fast at another, and rows from different states say nothing about stores.
 
 use super::record::{Pace, Row};
 use crate::statistics;
@@ -17,13 +17,17 @@ pub(crate) struct Usual {
 impl Usual {
     /// The medians over rows.
     pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Self {
-        let over = |value: fn(&Pace) -> Option<f64>| statistics::lower_median(rows.clone().flat_map(paces).filter_map(value));
+        let over =
+            |value: fn(&Pace) -> Option<f64>| statistics::lower_median(rows.clone().flat_map(paces).filter_map(value));
         Usual { loop_ns: over(|pace| pace.loop_ns), disk_reads_per_second: over(|pace| pace.disk_reads_per_second) }
     }
 
-    /// Whether a row can be compared with the others: the machine was in the usual state before and after, as far as is known.
+    /// Whether a row can be compared with the others: the machine was in the usual state before and after, as far as is
+    /// known.
     pub(crate) fn holds(&self, row: &Row) -> bool {
-        paces(row).all(|pace| near(pace.loop_ns, self.loop_ns) && near(pace.disk_reads_per_second, self.disk_reads_per_second))
+        paces(row).all(|pace| {
+            near(pace.loop_ns, self.loop_ns) && near(pace.disk_reads_per_second, self.disk_reads_per_second)
+        })
     }
 }
 

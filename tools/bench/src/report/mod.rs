@@ -1,7 +1,7 @@
 //! The subcommand `report`: a page and a Markdown file of all results below a directory.
 //!
-//! The charts are SVG of our own: plotting libraries bring their own fonts and colours, and these must follow the page into dark mode, scale with it,
-//! and say what they show to readers who cannot see them.
+//! The charts are SVG of our own: plotting libraries bring their own fonts and colours, and these must follow the page
+//! into dark mode, scale with it, and say what they show to readers who cannot see them.
 
 mod chart;
 mod facts;
@@ -43,7 +43,9 @@ pub(crate) fn run(options: &ReportOptions) -> Result<()> {
     }
     let sections = sections(&results);
     let facts = facts::facts(&results, &sections);
-    for (name, text) in [("report.html", page::page(&facts, &sections)), ("report.md", markdown::markdown(&facts, &sections))] {
+    for (name, text) in
+        [("report.html", page::page(&facts, &sections)), ("report.md", markdown::markdown(&facts, &sections))]
+    {
         let path = options.dir.join(name);
         fs::write(&path, text).context("write", &path)?;
         println!("{}", path.display());

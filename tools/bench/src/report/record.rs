@@ -1,4 +1,5 @@
-//! The lines of a result, as a reader takes them: every field may be absent, so that lines of older and newer versions are read too.
+//! The lines of a result, as a reader takes them: every field may be absent, so that lines of older and newer versions
+//! are read too.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -182,7 +183,8 @@ pub(crate) struct Summary {
     pub(crate) why: Option<Value>,
 }
 
-/// What a paper says of two stores, or two variants of one, beside what was measured here. Ratios are ours divided by theirs.
+/// What a paper says of two stores, or two variants of one, beside what was measured here. Ratios are ours divided by
+/// theirs.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Comparison {

@@ -34,7 +34,8 @@ impl Series {
         Series { store, label, rows: rows.into_iter().map(judge).collect(), summary }
     }
 
-    /// The rows that count: those that ended well in the usual state, or all that ended well if none is in the usual state.
+    /// The rows that count: those that ended well in the usual state, or all that ended well if none is in the usual
+    /// state.
     pub(crate) fn counted(&self) -> Vec<&Row> {
         let usual = self.comparable();
         let counts = |judged: &&Judged| judged.row.throughput().is_some() && (judged.usual_state || !usual);
@@ -129,11 +130,12 @@ impl Series {
 
     /// Why it is noisy: in the words of the bench, or by the rounds themselves.
     fn noise(&self) -> Option<String> {
-        let told = self.summary.as_ref().filter(|summary| summary.noisy == Some(true)).map(|summary| match &summary.why {
-            None | Some(Value::Null) => "by the bench's own word".to_owned(),
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-        });
+        let told =
+            self.summary.as_ref().filter(|summary| summary.noisy == Some(true)).map(|summary| match &summary.why {
+                None | Some(Value::Null) => "by the bench's own word".to_owned(),
+                Some(Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+            });
         let spread = self.spread().filter(|spread| *spread > statistics::NOISY);
         let why = told.or_else(|| spread.map(|spread| format!("the rounds are {} apart", number::percent(spread))))?;
         Some(format!("noisy: {why}"))

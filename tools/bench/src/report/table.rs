@@ -139,7 +139,8 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let cells = |texts: [&str; 3]| texts.map(|text| Cell::new((!text.is_empty()).then(|| text.to_owned()))).to_vec();
+        let cells =
+            |texts: [&str; 3]| texts.map(|text| Cell::new((!text.is_empty()).then(|| text.to_owned()))).to_vec();
         let heads = vec![Head::words("store"), Head::number("speed"), Head::number("nothing")];
         Table { caption: "A|B".to_owned(), heads, rows: vec![cells(["tree", "1", ""]), cells(["<b>|x", "", ""])] }
     }

@@ -14,7 +14,8 @@ use crate::statistics;
 /// All rows that did not end well, those with the same error together; nothing if there is none.
 pub(crate) fn troubles(sections: &[Section]) -> Option<Table> {
     let mut rows = Vec::new();
-    for (section, group) in sections.iter().flat_map(|section| section.groups.iter().map(move |group| (section, group))) {
+    for (section, group) in sections.iter().flat_map(|section| section.groups.iter().map(move |group| (section, group)))
+    {
         for series in &group.series {
             for (bad, rounds) in endings(series) {
                 rows.push(vec![
@@ -72,7 +73,8 @@ fn overview_cell(group: &Group, series: &Series) -> Cell {
         return Cell::new(Some(ending)).class("bad");
     }
     let ratio = group.ratio(series);
-    let remarks: Vec<String> = [ratio.map(number::times), series.doubt().map(str::to_owned)].into_iter().flatten().collect();
+    let remarks: Vec<String> =
+        [ratio.map(number::times), series.doubt().map(str::to_owned)].into_iter().flatten().collect();
     let detail = (!remarks.is_empty()).then(|| remarks.join(", "));
     let class = match ratio {
         Some(ratio) if ratio > 1.05 => "ahead",

@@ -1,4 +1,5 @@
-//! The cgroups of one child: a limit for its memory, and the kernel's accounts of its memory and requests. Version 1 and 2.
+//! The cgroups of one child: a limit for its memory, and the kernel's accounts of its memory and requests. Version 1
+//! and 2.
 
 use std::{
     fs, io,
@@ -38,10 +39,16 @@ const VERSION_1: Names = Names {
     peak: "memory.max_usage_in_bytes",
     events: "memory.oom_control",
 };
-const VERSION_2: Names =
-    Names { limit: "memory.max", swap: "memory.swap.max", used: "memory.current", peak: "memory.peak", events: "memory.events" };
+const VERSION_2: Names = Names {
+    limit: "memory.max",
+    swap: "memory.swap.max",
+    used: "memory.current",
+    peak: "memory.peak",
+    events: "memory.events",
+};
 
-/// Cgroups that go when they are dropped. Without the right to make any there are none, and nothing is limited or counted.
+/// Cgroups that go when they are dropped. Without the right to make any there are none, and nothing is limited or
+/// counted.
 #[derive(Debug)]
 pub(super) struct Cgroup {
     names: Names,
@@ -51,8 +58,8 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes what can be made, for a process with at most `limit` bytes of memory. A limit that cannot be set is no error: see
-    /// [`Self::is_limited`].
+    /// Makes what can be made, for a process with at most `limit` bytes of memory. A limit that cannot be set is no
+    /// error: see [`Self::is_limited`].
     pub(super) fn new(limit: Option<u64>, disk: Option<&str>) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("ecotone-bench.{}.{}", process::id(), NUMBER.fetch_add(1, Relaxed));
@@ -115,7 +122,9 @@ impl Drop for Cgroup {
 
 /// Version 1: a folder in each hierarchy, below our own, so that limits over us hold for the child too.
 fn split(name: &str) -> Cgroup {
-    let make = |hierarchy: &str| make(Path::new(ROOT).join(hierarchy).join(own(hierarchy)?.trim_start_matches('/')).join(name));
+    let make = |hierarchy: &str| {
+        make(Path::new(ROOT).join(hierarchy).join(own(hierarchy)?.trim_start_matches('/')).join(name))
+    };
     Cgroup { names: VERSION_1, memory: make("memory"), io: make("blkio"), is_limited: false }
 }
 

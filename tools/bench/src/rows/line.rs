@@ -68,7 +68,18 @@ impl Line {
         };
         let reads = content.row().and_then(|row| row.ideal_device_reads_per_op);
         let ideal_ops_per_second = reads.and_then(|reads| machine.most_per_second(reads));
-        Line { kind: "row", leg: 0, round, status, error, content, ideal_ops_per_second, cgroup_limit, cgroup_peak, machine }
+        Line {
+            kind: "row",
+            leg: 0,
+            round,
+            status,
+            error,
+            content,
+            ideal_ops_per_second,
+            cgroup_limit,
+            cgroup_peak,
+            machine,
+        }
     }
 
     /// The same of one of the workloads that follow each other.

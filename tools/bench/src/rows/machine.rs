@@ -1,4 +1,5 @@
-//! The state of the machine: a virtual one can be half as fast an hour later, and rows from different states must not be compared.
+//! The state of the machine: a virtual one can be half as fast an hour later, and rows from different states must not
+//! be compared.
 
 use std::{
     fs,

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{cli::RunOptions, phase::Limit, row::Row, transfers::Accounts};
 
-/// What the parent gives a child on its standard input, in a line, after it has put it into its cgroups. Each line that follows names the workload of a
-/// round; behind the last one the child closes its store.
+/// What the parent gives a child on its standard input, in a line, after it has put it into its cgroups. Each line that
+/// follows names the workload of a round; behind the last one the child closes its store.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) options: RunOptions,

@@ -1,5 +1,5 @@
-//! The subcommand `run`: rounds of rows, each store and round in a child process of its own, so that peak, I/O, hang and want of memory belong to
-//! their row.
+//! The subcommand `run`: rounds of rows, each store and round in a child process of its own, so that peak, I/O, hang
+//! and want of memory belong to their row.
 
 mod cgroup;
 mod child;
@@ -33,17 +33,21 @@ use crate::{
 
 /// What the harness may take, and with it the pages of a store that counts on the page cache are held to the budget.
 const HARNESS: u64 = 16 << 20;
-/// What a process may take over twice the budget of a store that has its own cache. Such a store goes past the page cache, so that more memory than the
-/// budget gives it no reads for nothing; its row tells how much it took, and the limit is for what would take all.
+/// What a process may take over twice the budget of a store that has its own cache. Such a store goes past the page
+/// cache, so that more memory than the budget gives it no reads for nothing; its row tells how much it took, and the
+/// limit is for what would take all.
 const MARGIN: u64 = 64 << 20;
 
 /// Carries `run` out and prints its results; the code tells whether all rows ended well.
 pub(crate) fn run(options: &RowsOptions) -> Result<ExitCode> {
-    if let Some(twice) = options.store.iter().enumerate().find(|(number, store)| options.store[..*number].contains(store)) {
+    if let Some(twice) =
+        options.store.iter().enumerate().find(|(number, store)| options.store[..*number].contains(store))
+    {
         return Err(format!("--store names {} twice; --rounds repeats the measurement", twice.1).into());
     }
     let mut observer = Observer::new(&options.row.dir);
-    let lines = if options.stay_open { together::rows(options, &mut observer)? } else { in_turn(options, &mut observer)? };
+    let lines =
+        if options.stay_open { together::rows(options, &mut observer)? } else { in_turn(options, &mut observer)? };
     for lines in lines.chunk_by(|one, other| one.leg == other.leg) {
         conclude(options, lines)?;
     }
@@ -61,7 +65,11 @@ fn in_turn(options: &RowsOptions, observer: &mut Observer) -> Result<Vec<Line>> 
                 None => measure(options, *store, round, &mut state, observer),
             };
             if line.status != Status::Ok && Directory::open(&row_options(options, *store).dir)?.is_unfinished() {
-                broken.entry(*store).or_insert_with(|| Failure { round, status: line.status, error: line.error.clone() });
+                broken.entry(*store).or_insert_with(|| Failure {
+                    round,
+                    status: line.status,
+                    error: line.error.clone(),
+                });
             }
             report(options, &line)?;
             lines.push(line);
@@ -150,7 +158,8 @@ fn is_single(options: &RowsOptions) -> bool {
 /// Prints a row when it is done.
 fn report(options: &RowsOptions, line: &Line) -> Result<()> {
     if let Some(error) = &line.error {
-        let place = if is_single(options) { String::new() } else { format!("{}, round {}: ", line.store(), line.round) };
+        let place =
+            if is_single(options) { String::new() } else { format!("{}, round {}: ", line.store(), line.round) };
         eprintln!("error: {place}{error}");
     }
     if options.json {

@@ -143,7 +143,10 @@ fn unexplained(status: ExitStatus, cgroup: &Cgroup, terms: &Terms<'_>) -> (Statu
     match (cgroup.ran_out(), terms.memory) {
         (true, Some(limit)) => {
             let limit = size::show(limit);
-            (Status::OutOfMemory, format!("the kernel killed the process: it needed more than the {limit} of its memory cgroup"))
+            (
+                Status::OutOfMemory,
+                format!("the kernel killed the process: it needed more than the {limit} of its memory cgroup"),
+            )
         }
         _ => match status.signal() {
             Some(signal) => (Status::Failed, format!("the process was ended by signal {signal}")),

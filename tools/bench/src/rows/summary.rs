@@ -39,11 +39,21 @@ impl Summary {
         let speeds: Vec<f64> = own.iter().filter_map(|line| speed(line)).collect();
         let (ops_per_second, spread) = (median(speeds.iter().copied()), spread(&speeds));
         let why = noise(spread, &own);
-        let mut others: Vec<store::Kind> = well(lines).map(Line::store).filter(|store| *store != request.store).collect();
+        let mut others: Vec<store::Kind> =
+            well(lines).map(Line::store).filter(|store| *store != request.store).collect();
         others.dedup();
         let ratios = others.into_iter().filter_map(|other| Some((other.to_string(), ratio(&own, other, lines)?)));
         let noisy = why.is_some();
-        Summary { kind: "summary", request, rounds: own.len(), ops_per_second, spread, ratios: ratios.collect(), noisy, why }
+        Summary {
+            kind: "summary",
+            request,
+            rounds: own.len(),
+            ops_per_second,
+            spread,
+            ratios: ratios.collect(),
+            noisy,
+            why,
+        }
     }
 
     /// A sentence for people about the noise, if there was any.

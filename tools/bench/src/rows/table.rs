@@ -55,15 +55,24 @@ fn transfers(row: &Row) -> Vec<(&'static str, String)> {
     rows.extend([
         ("device reads", moved(row.device_reads, row.read_bytes)),
         ("device writes", moved(row.device_writes, row.write_bytes)),
-        ("read and written by the user", format!("{}, {}", size::show(row.user_read_bytes), size::show(row.user_write_bytes))),
-        ("amplification of reads, writes", format!("{}, {}", factor(row.read_amplification), factor(row.write_amplification))),
+        (
+            "read and written by the user",
+            format!("{}, {}", size::show(row.user_read_bytes), size::show(row.user_write_bytes)),
+        ),
+        (
+            "amplification of reads, writes",
+            format!("{}, {}", factor(row.read_amplification), factor(row.write_amplification)),
+        ),
     ]);
     rows
 }
 
 fn space(row: &Row) -> Vec<(&'static str, String)> {
     vec![
-        ("size on disk, amplification", format!("{}, {}", size::show(row.size_on_disk), factor(Some(row.space_amplification)))),
+        (
+            "size on disk, amplification",
+            format!("{}, {}", size::show(row.size_on_disk), factor(Some(row.space_amplification))),
+        ),
         ("memory: budget, peak", format!("{}, {}", size::show(row.memory_budget), size::show(row.memory_peak))),
         ("index", size::show(row.index_bytes)),
     ]

@@ -42,7 +42,8 @@ impl<'a> Watch<'a> {
         Watch { terms, messages, told, phase: "open".to_owned(), counts: false, progress: None, operations: 0, moved }
     }
 
-    /// Reads messages until the child is ready for a round, and gives true, or until it has ended. Kills it if it hangs.
+    /// Reads messages until the child is ready for a round, and gives true, or until it has ended. Kills it if it
+    /// hangs.
     pub(super) fn until_ready(&mut self, child: &mut Child) -> bool {
         self.moved = Instant::now();
         loop {

@@ -7,7 +7,8 @@ use ::bf_tree::{BfTree, Config, LeafInsertResult, LeafReadResult, ScanReturnFiel
 use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitRecord, stripes::Stripes};
 use crate::error::Result;
 
-/// The longest key, and the longest record with its key; longer keys would leave less room for records in its pages of 4096 bytes.
+/// The longest key, and the longest record with its key; longer keys would leave less room for records in its pages of
+/// 4096 bytes.
 const LONGEST_KEY: usize = 64;
 const LARGEST_RECORD: usize = 1856;
 /// The most of the budget that its buffer may have, in percent; inner nodes and page table are beside it.
@@ -27,7 +28,8 @@ pub(super) struct Bf {
 pub(super) fn open(options: &Options<'_>) -> Result<Box<dyn Store>> {
     if options.durability != Durability::None {
         return Err(
-            "bf-tree has no recovery from its log (its own is marked as incomplete): run it with --durability none".into()
+            "bf-tree has no recovery from its log (its own is marked as incomplete): run it with --durability none"
+                .into(),
         );
     }
     fs::create_dir_all(options.directory)?;
@@ -38,7 +40,11 @@ pub(super) fn open(options: &Options<'_>) -> Result<Box<dyn Store>> {
         fs::rename(&closed, &open)?;
         BfTree::new_from_cpr_snapshot(&open, true, None, Some(size), None)
     } else if open.exists() {
-        return Err(format!("bf-tree keeps nothing of a tree that was not closed: remove {}", options.directory.display()).into());
+        return Err(format!(
+            "bf-tree keeps nothing of a tree that was not closed: remove {}",
+            options.directory.display()
+        )
+        .into());
     } else {
         BfTree::with_config(configuration(&open, size), None)
     };

@@ -1,5 +1,6 @@
-//! The cold tier of the F2 paper (Kanellis et al., "F2: Designing a Key-Value Store for Large Skewed Workloads", the cold log and its two-level index), as the baseline of
-//! ours: a log of records, and chunks of 32 entries on the disk, whose addresses alone are in memory. It is loaded once and then only read: a chunk, then a record.
+//! The cold tier of the F2 paper (Kanellis et al., "F2: Designing a Key-Value Store for Large Skewed Workloads", the
+//! cold log and its two-level index), as the baseline of ours: a log of records, and chunks of 32 entries on the disk,
+//! whose addresses alone are in memory. It is loaded once and then only read: a chunk, then a record.
 
 use std::{
     collections::HashMap,
@@ -19,7 +20,8 @@ use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitRecor
 use crate::error::Result;
 
 const PAGE: usize = 4096;
-/// Entries of a chunk, and how many of them are taken in the mean: so few chunks are too small that what they lack is kept in memory.
+/// Entries of a chunk, and how many of them are taken in the mean: so few chunks are too small that what they lack is
+/// kept in memory.
 const ENTRIES: usize = 32;
 const MEAN: u64 = 20;
 const CHUNK: usize = 8 * ENTRIES;
@@ -103,7 +105,8 @@ impl F2Cold {
         }
         let records = self.finish()?;
         let chunks = records.div_ceil(MEAN).max(1);
-        let mut index = Index { chunks: (0..chunks).map(|chunk| chunk * CHUNK as u64).collect(), surplus: HashMap::default() };
+        let mut index =
+            Index { chunks: (0..chunks).map(|chunk| chunk * CHUNK as u64).collect(), surplus: HashMap::default() };
         let path = self.directory.join("chunks");
         let mut file = std::io::BufWriter::new(File::create(&path)?);
         let a_part = (PART as u64 / 16 / MEAN).max(1);
@@ -249,7 +252,9 @@ impl Store for F2Cold {
     }
 
     fn stats(&self) -> Stats {
-        let of = |index: &Index| 8 * index.chunks.len() + index.surplus.values().map(|all| 16 + 8 * all.len()).sum::<usize>();
+        let of = |index: &Index| {
+            8 * index.chunks.len() + index.surplus.values().map(|all| 16 + 8 * all.len()).sum::<usize>()
+        };
         Stats { index_bytes: self.chunks.get().map_or(0, |(_, index)| of(index) as u64), ..Stats::default() }
     }
 

@@ -53,9 +53,10 @@ impl Faults {
                 ("fault", "fail") => fault = Some(Fault::Fail),
                 ("stall_us", number) => stall = Some(Duration::from_micros(number.parse()?)),
                 _ => {
-                    return Err(
-                        format!("the null store knows fault=lie, hang, hoard or fail and stall_us, not {name}={value}").into()
-                    );
+                    return Err(format!(
+                        "the null store knows fault=lie, hang, hoard or fail and stall_us, not {name}={value}"
+                    )
+                    .into());
                 }
             }
         }

@@ -6,11 +6,13 @@ use ::fjall::{
 };
 
 use super::{
-    Change, Durability, Number, Options, Record, Stats, Store, Visit, VisitRecord, group::Group, quiet, stripes::Stripes,
+    Change, Durability, Number, Options, Record, Stats, Store, Visit, VisitRecord, group::Group, quiet,
+    stripes::Stripes,
 };
 use crate::error::Result;
 
-/// Share of the budget for its block cache, in percent. Its guide says 20 to 25, since it also reads through the page cache.
+/// Share of the budget for its block cache, in percent. Its guide says 20 to 25, since it also reads through the page
+/// cache.
 const CACHE_PERCENT: usize = 25;
 /// A memtable is at most this part of the budget: there are several while they are flushed.
 const MEMTABLE_PART: usize = 16;
@@ -35,8 +37,11 @@ pub(super) fn open(options: &Options<'_>) -> Result<Box<dyn Store>> {
     let cache = (options.memory / 100 * CACHE_PERCENT) as u64;
     let memtable = (options.memory / MEMTABLE_PART).clamp(MEMTABLE.0, MEMTABLE.1) as u64;
     let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(BLOOM_BITS));
-    let database =
-        Database::builder(options.directory).cache_size(cache).worker_threads(WORKERS).manual_journal_persist(manual).open()?;
+    let database = Database::builder(options.directory)
+        .cache_size(cache)
+        .worker_threads(WORKERS)
+        .manual_journal_persist(manual)
+        .open()?;
     let keyspace = database.keyspace("bench", || {
         KeyspaceCreateOptions::default()
             .max_memtable_size(memtable)

@@ -6,8 +6,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::Result;
 
-/// Collects what threads want done while a commit is under way, and hands all of it to the next one. A store with one writer at a time shares
-/// its commits, and so its syncs, in this way among any number of threads.
+/// Collects what threads want done while a commit is under way, and hands all of it to the next one. A store with one
+/// writer at a time shares its commits, and so its syncs, in this way among any number of threads.
 #[derive(Debug)]
 pub(super) struct Group<W> {
     queue: Mutex<Queue<W>>,
@@ -27,11 +27,14 @@ type Outcome = std::result::Result<Vec<bool>, String>;
 
 impl<W> Group<W> {
     pub(super) fn new() -> Self {
-        Group { queue: Mutex::new(Queue { waiting: Vec::new(), outcome: Arc::default(), busy: false }), ended: Condvar::new() }
+        Group {
+            queue: Mutex::new(Queue { waiting: Vec::new(), outcome: Arc::default(), busy: false }),
+            ended: Condvar::new(),
+        }
     }
 
-    /// Waits until `work` has been part of a commit, and gives whether it was done. `commit` does all the work that it is given; one of the
-    /// waiting threads calls its own.
+    /// Waits until `work` has been part of a commit, and gives whether it was done. `commit` does all the work that it
+    /// is given; one of the waiting threads calls its own.
     pub(super) fn submit(&self, work: W, commit: impl FnOnce(&[W]) -> Result<Vec<bool>>) -> Result<bool> {
         let mut queue = self.queue.lock();
         let (number, outcome) = (queue.waiting.len(), Arc::clone(&queue.outcome));
@@ -85,7 +88,9 @@ mod tests {
         thread::scope(|scope| {
             for number in 0..8 {
                 let (group, commit) = (&group, &commit);
-                scope.spawn(move || (0..20).for_each(|_| assert_eq!(group.submit(number, commit).unwrap(), number % 2 == 0)));
+                scope.spawn(move || {
+                    (0..20).for_each(|_| assert_eq!(group.submit(number, commit).unwrap(), number % 2 == 0))
+                });
             }
         });
         assert_eq!(sum.into_inner(), 20 * 28);

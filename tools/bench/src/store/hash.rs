@@ -12,8 +12,16 @@ use crate::error::Result;
 const INDEX: [&str; 2] = ["hash index", "cold index"];
 
 /// The engine's numbers that only rise; all others are levels.
-const COUNTERS: [&str; 8] =
-    ["index_doublings", "read_cache_evictions", "compactions", "folds", "merges", "records_kept", "spills", "work_postponed"];
+const COUNTERS: [&str; 8] = [
+    "index_doublings",
+    "read_cache_evictions",
+    "compactions",
+    "folds",
+    "merges",
+    "records_kept",
+    "spills",
+    "work_postponed",
+];
 
 /// An open database with one keyspace.
 #[derive(Debug)]

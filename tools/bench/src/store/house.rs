@@ -46,7 +46,8 @@ impl House {
         Ok(House { database, durability })
     }
 
-    /// Brings everything into the files and waits until the background has nothing left to do, while which `moving` moves.
+    /// Brings everything into the files and waits until the background has nothing left to do, while which `moving`
+    /// moves.
     pub(super) fn settle(&self, moving: impl Fn() -> u64) -> Result<()> {
         self.database.flush()?;
         quiet::wait(|| (self.database.stats().background_jobs, moving()))?;
@@ -57,8 +58,13 @@ impl House {
     pub(super) fn stats(&self, mut engine: Vec<(&'static str, u64)>, levels: &[&str], index_bytes: u64) -> Stats {
         let all = self.database.stats();
         let log = &all.log;
-        engine.extend([("log_waits", log.waits), ("log_delays", log.delays), ("log_delay_total_us", log.delay_total_us)]);
-        let classify = |name: &str, value| if levels.contains(&name) { Number::Level(value) } else { Number::Count(value) };
+        engine.extend([
+            ("log_waits", log.waits),
+            ("log_delays", log.delays),
+            ("log_delay_total_us", log.delay_total_us),
+        ]);
+        let classify =
+            |name: &str, value| if levels.contains(&name) { Number::Level(value) } else { Number::Count(value) };
         Stats {
             device_reads: all.io.reads,
             device_writes: all.io.writes,

@@ -31,14 +31,16 @@ pub(crate) enum Kind {
     BfTree,
     /// A hash map in memory, of shards behind locks. What it holds lasts only if it is closed.
     Map,
-    /// The cold tier of the F2 paper, loaded once and then only read, with no cache: a chunk of its index and a record for each read.
+    /// The cold tier of the F2 paper, loaded once and then only read, with no cache: a chunk of its index and a record
+    /// for each read.
     F2Cold,
     /// Keeps nothing and does nothing: what a run costs then is the harness.
     Null,
 }
 
 impl Kind {
-    /// Whether it reads through the kernel's page cache, so that only a memory cgroup of the budget's size holds it to the budget.
+    /// Whether it reads through the kernel's page cache, so that only a memory cgroup of the budget's size holds it to
+    /// the budget.
     pub(crate) fn uses_page_cache(self) -> bool {
         matches!(self, Kind::Lmdb | Kind::Redb | Kind::Fjall | Kind::Sled | Kind::BfTree)
     }
@@ -67,7 +69,8 @@ impl Kind {
         matches!(self, Kind::Tree | Kind::Hash | Kind::Lsm | Kind::Adaptive)
     }
 
-    /// Whether its statistics count requests to the device. Of the others only the kernel knows them, and their own numbers are 0.
+    /// Whether its statistics count requests to the device. Of the others only the kernel knows them, and their own
+    /// numbers are 0.
     pub(crate) fn counts_device_io(self) -> bool {
         self.is_ours() || self == Kind::Null
     }

@@ -85,7 +85,9 @@ impl Store for Lmdb {
 
     fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
         let transaction = self.environment.read_txn()?;
-        keys.iter().enumerate().try_for_each(|(number, key)| self.read(&transaction, key, &mut |value| visit(number, value)))
+        keys.iter()
+            .enumerate()
+            .try_for_each(|(number, key)| self.read(&transaction, key, &mut |value| visit(number, value)))
     }
 
     fn insert(&self, key: &[u8], value: &[u8]) -> Result<()> {

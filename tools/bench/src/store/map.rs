@@ -1,4 +1,5 @@
-//! A sharded hash map behind locks: what a program would have if all of its data were in memory and nothing had to last.
+//! A sharded hash map behind locks: what a program would have if all of its data were in memory and nothing had to
+//! last.
 
 use std::{
     collections::HashMap,
@@ -31,7 +32,8 @@ impl Map {
             return Err("a map has no log; only --durability none can be had".into());
         }
         std::fs::create_dir_all(options.directory)?;
-        let map = Map { shards: (0..SHARDS).map(|_| RwLock::default()).collect(), path: options.directory.join("records") };
+        let map =
+            Map { shards: (0..SHARDS).map(|_| RwLock::default()).collect(), path: options.directory.join("records") };
         map.load()?;
         Ok(map)
     }

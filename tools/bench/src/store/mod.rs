@@ -67,7 +67,8 @@ pub(crate) struct Options<'a> {
     pub(crate) settings: &'a [(String, String)],
 }
 
-/// The option of a database, and not of its keyspace, that can be set: bytes of all indexes and filters of tables at most. What is stored does not depend on it.
+/// The option of a database, and not of its keyspace, that can be set: bytes of all indexes and filters of tables at
+/// most. What is stored does not depend on it.
 pub(crate) const TABLE_CACHE: &str = "table_cache";
 
 impl Options<'_> {
@@ -138,8 +139,7 @@ impl Stats {
 }
 
 /// What is said where a queue is asked of stores that have none.
-const NO_QUEUE: &str =
-    "this store has no call that removes a record if it is the one that was read: the workloads queue and drain are of others";
+const NO_QUEUE: &str = "this store has no call that removes a record if it is the one that was read: the workloads queue and drain are of others";
 
 /// The first or the last record in key order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

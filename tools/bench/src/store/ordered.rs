@@ -102,7 +102,8 @@ impl Store for Ordered {
     }
 
     fn end(&self, end: End, visit: &mut VisitRecord<'_>) -> Result<()> {
-        let found = if end == End::First { self.keyspace.first_key_value()? } else { self.keyspace.last_key_value()? };
+        let found =
+            if end == End::First { self.keyspace.first_key_value()? } else { self.keyspace.last_key_value()? };
         found.into_iter().for_each(|(key, value)| visit(&key, &value));
         Ok(())
     }

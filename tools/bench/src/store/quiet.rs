@@ -14,8 +14,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Longest wait for a store to settle.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Waits until no job runs and nothing has moved for a while. `activity` gives the number of running jobs, and a number that moves while there
-/// is work.
+/// Waits until no job runs and nothing has moved for a while. `activity` gives the number of running jobs, and a number
+/// that moves while there is work.
 pub(super) fn wait(activity: impl Fn() -> (u64, u64)) -> Result<()> {
     let (begin, mut since, mut last) = (Instant::now(), Instant::now(), activity());
     while since.elapsed() < QUIET {

@@ -17,8 +17,8 @@ use crate::error::Result;
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bench");
 /// Share of the budget for its cache, in percent; the rest is for transactions and for the page cache below it.
 const CACHE_PERCENT: usize = 50;
-/// Without durability a transaction is durable all the same when so large a part of the budget may be in pages of those before it: they stay in
-/// memory until then, and pages that they left are used again only after it.
+/// Without durability a transaction is durable all the same when so large a part of the budget may be in pages of those
+/// before it: they stay in memory until then, and pages that they left are used again only after it.
 const PENDING_PART: usize = 8;
 /// About what a transaction of several threads changes, in bytes: 16 pages.
 const TRANSACTION: usize = 16 * 4096;

@@ -1,11 +1,13 @@
 //! RocksDB. `docs/rivals.md` says why it is configured like this.
 
 use ::rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DataBlockIndexType, Options as Configuration,
-    ReadOptions, WaitForCompactOptions, WriteBatch, WriteBufferManager, WriteOptions,
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DataBlockIndexType,
+    Options as Configuration, ReadOptions, WaitForCompactOptions, WriteBatch, WriteBufferManager, WriteOptions,
 };
 
-use super::{Change, Durability, End, Number, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, stripes::Stripes};
+use super::{
+    Change, Durability, End, Number, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, stripes::Stripes,
+};
 use crate::error::Result;
 
 /// Name of the column family that a database begins with.
@@ -168,7 +170,9 @@ impl Store for Rocksdb {
 
     fn stats(&self) -> Stats {
         let level = |property: &str| self.database.property_int_value(property).ok().flatten();
-        let found = PROPERTIES.iter().filter_map(|(property, name)| Some(((*name).to_owned(), Number::Level(level(property)?))));
+        let found = PROPERTIES
+            .iter()
+            .filter_map(|(property, name)| Some(((*name).to_owned(), Number::Level(level(property)?))));
         let files = self.database.property_value(FILES).ok().flatten();
         let index_bytes = files.map_or(0, |files| index_bytes(&files).expect("RocksDB says how large its indexes are"));
         Stats { engine: found.collect(), index_bytes, ..Stats::default() }

@@ -10,7 +10,8 @@ use ::sled::{Batch, Config, Db, Mode};
 use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitRecord, group::Group};
 use crate::error::Result;
 
-/// Share of the budget for its cache, in percent: a byte of it was seen to take three of memory, and the page table is beside it.
+/// Share of the budget for its cache, in percent: a byte of it was seen to take three of memory, and the page table is
+/// beside it.
 const CACHE_PERCENT: usize = 25;
 
 /// Longest wait for the lock of a database.
@@ -39,7 +40,9 @@ fn open_when_free(configuration: &Config) -> ::sled::Result<Db> {
     let begin = Instant::now();
     loop {
         match configuration.open() {
-            Err(::sled::Error::Io(error)) if error.to_string().contains("acquire lock") && begin.elapsed() < PATIENCE => {
+            Err(::sled::Error::Io(error))
+                if error.to_string().contains("acquire lock") && begin.elapsed() < PATIENCE =>
+            {
                 thread::sleep(Duration::from_millis(20));
             }
             opened => return opened,

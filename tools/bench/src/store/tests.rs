@@ -55,7 +55,9 @@ fn get(store: &dyn Store, key: &[u8]) -> Option<Vec<u8>> {
 fn multi_get(store: &dyn Store, keys: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
     let mut answers = BTreeMap::new();
     let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    store.multi_get(&wanted, &mut |number, value| assert!(answers.insert(number, value.map(<[u8]>::to_vec)).is_none())).unwrap();
+    store
+        .multi_get(&wanted, &mut |number, value| assert!(answers.insert(number, value.map(<[u8]>::to_vec)).is_none()))
+        .unwrap();
     assert!(answers.keys().copied().eq(0..keys.len()));
     answers.into_values().collect()
 }
@@ -200,7 +202,8 @@ fn a_store_that_is_not_built_in_says_so() {
 fn other_stores_take_no_settings() {
     let settings = [("speed".to_owned(), "9".to_owned())];
     let directory = directory();
-    let options = Options { directory: directory.path(), memory: MEMORY, durability: Durability::None, settings: &settings };
+    let options =
+        Options { directory: directory.path(), memory: MEMORY, durability: Durability::None, settings: &settings };
     assert!(open(Kind::Null, &options).err().unwrap().to_string().contains("the null store knows fault"));
     let others = Kind::value_variants().iter().copied().filter(|kind| !kind.is_ours() && *kind != Kind::Null);
     for kind in others.filter(|kind| opener(*kind).is_some()) {
@@ -254,7 +257,8 @@ fn the_index_of_rocksdb_is_counted() {
     assert_eq!(store.stats().index_bytes, 0);
     (0..RECORDS).for_each(|number| store.insert(&key(number), &value(number, 1)).unwrap());
     store.settle().unwrap();
-    let (bytes, blocks) = (store.stats().index_bytes, u64::from(RECORDS) * (key(0).len() + value(0, 1).len()) as u64 / 4096);
+    let (bytes, blocks) =
+        (store.stats().index_bytes, u64::from(RECORDS) * (key(0).len() + value(0, 1).len()) as u64 / 4096);
     assert!((8 * blocks..40 * blocks).contains(&bytes), "{bytes} bytes for {blocks} blocks");
     store.close().unwrap();
 }

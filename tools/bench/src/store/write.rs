@@ -41,7 +41,8 @@ impl Write {
     }
 }
 
-/// Reads and writes in one: computes the new value outside of the transaction, and again if the old one has changed until then.
+/// Reads and writes in one: computes the new value outside of the transaction, and again if the old one has changed
+/// until then.
 pub(super) fn update(
     group: &Group<Write>,
     key: &[u8],

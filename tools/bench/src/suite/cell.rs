@@ -150,7 +150,8 @@ pub(super) struct Cell {
     /// Part of reads beside the inserts of the workload `insert`.
     pub(super) read_share: f64,
     pub(super) warmup: Warm,
-    /// Workloads that follow each other in stores that stay open, the cell's first, each with its operations a record; none where one is measured for a time.
+    /// Workloads that follow each other in stores that stay open, the cell's first, each with its operations a record;
+    /// none where one is measured for a time.
     pub(super) phases: &'static [(Workload, f64)],
     pub(super) variants: Vec<Variant>,
     /// Stores, if not those of the suite.
@@ -165,7 +166,13 @@ pub(super) struct Cell {
 
 impl Cell {
     /// A cell with the usual threads and exponent; `memory` is a part of the bytes of the records.
-    pub(super) fn new(workload: Workload, distribution: Shape, data: &Data, durability: Durability, memory: f64) -> Self {
+    pub(super) fn new(
+        workload: Workload,
+        distribution: Shape,
+        data: &Data,
+        durability: Durability,
+        memory: f64,
+    ) -> Self {
         Cell {
             workload,
             distribution,
@@ -331,8 +338,8 @@ impl Cell {
         stores
     }
 
-    /// Whether the state outlives the cell: a load needs an empty directory, adapting a store that has not adapted, and a queue all of its records; they leave nothing that
-    /// others want.
+    /// Whether the state outlives the cell: a load needs an empty directory, adapting a store that has not adapted, and
+    /// a queue all of its records; they leave nothing that others want.
     pub(super) fn keeps_state(&self) -> bool {
         let uses_up = |workload: &Workload| *workload == Workload::Adapt || workload.removes();
         self.workload != Workload::Load && !self.phases.iter().map(|(workload, _)| workload).any(uses_up)
@@ -343,8 +350,12 @@ impl Cell {
         let Data { key_size, value_size, keys, .. } = &self.data;
         let log = if self.durability == Durability::None { "unlogged" } else { "logged" };
         let keys = keys.label().unwrap_or("synthetic");
-        let mut parts =
-            vec![self.data.records(scale).to_string(), format!("{key_size}+{value_size}B"), keys.to_owned(), log.to_owned()];
+        let mut parts = vec![
+            self.data.records(scale).to_string(),
+            format!("{key_size}+{value_size}B"),
+            keys.to_owned(),
+            log.to_owned(),
+        ];
         parts.extend(variant.settings.iter().map(|(name, value)| format!("{name}={value}")));
         if !self.keeps_state() {
             parts.push("load".to_owned());

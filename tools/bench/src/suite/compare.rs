@@ -41,7 +41,8 @@ pub(super) enum Metric {
 impl Metric {
     /// Its value in a row, if the row has one.
     fn of(self, row: &Value) -> Option<f64> {
-        let an_operation = |value: &Value| Some(value.as_f64()? / row["operations"].as_f64().filter(|count| *count > 0.0)?);
+        let an_operation =
+            |value: &Value| Some(value.as_f64()? / row["operations"].as_f64().filter(|count| *count > 0.0)?);
         match self {
             Metric::Throughput => row["ops_per_second"].as_f64(),
             Metric::ReadBytes => an_operation(&row["kernel_read_bytes"]),
@@ -180,7 +181,8 @@ impl Compared {
 /// The good rows of a cell, by store and settings of the variant.
 pub(super) type Rows = BTreeMap<String, Vec<Value>>;
 
-/// The rows of all phases of a cell together: what was done in all of the time. Of a cell without phases they are what they are.
+/// The rows of all phases of a cell together: what was done in all of the time. Of a cell without phases they are what
+/// they are.
 pub(super) fn whole(phases: &[Rows]) -> Rows {
     let [first, others @ ..] = phases else { return Rows::new() };
     if others.is_empty() {
@@ -198,7 +200,8 @@ pub(super) fn whole(phases: &[Rows]) -> Rows {
     first.iter().map(|(store, rows)| (store.clone(), rows.iter().filter_map(|row| all(store, row)).collect())).collect()
 }
 
-/// All comparisons of a cell, or of a phase of it: throughput of our store with every other plain one, and those that the cell names.
+/// All comparisons of a cell, or of a phase of it: throughput of our store with every other plain one, and those that
+/// the cell names.
 pub(super) fn compare(suite: &'static str, (cell, name): (&Cell, String), ours: &str, rows: &Rows) -> Vec<Compared> {
     let is_named = |store: &String| {
         let stated = |comparison: &Comparison| {
@@ -209,7 +212,8 @@ pub(super) fn compare(suite: &'static str, (cell, name): (&Cell, String), ours: 
         cell.comparisons.iter().any(stated)
     };
     let rivals = rows.keys().filter(|store| *store != ours && !store.contains('=') && !is_named(store));
-    let plain = rivals.map(|store| line(suite, &name, Metric::Throughput, (ours.to_owned(), store.clone()), None, rows));
+    let plain =
+        rivals.map(|store| line(suite, &name, Metric::Throughput, (ours.to_owned(), store.clone()), None, rows));
     let stated = cell.comparisons.iter().map(|comparison| {
         let sides = (side(comparison.ours, ours), side(comparison.theirs, ours));
         Compared { goal: comparison.goal, ..line(suite, &name, comparison.metric, sides, comparison.paper, rows) }
@@ -223,7 +227,8 @@ pub(super) fn means(suite: &'static str, group: &Group, cells: &[(&Cell, Vec<Com
     let members = cells.iter().filter(|(cell, _)| (group.contains)(cell));
     let of_cells = members.clone().count();
     let mut sides: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
-    let of_whole_cells = members.flat_map(|(cell, compared)| compared.iter().filter(|compared| compared.cell == cell.name()));
+    let of_whole_cells =
+        members.flat_map(|(cell, compared)| compared.iter().filter(|compared| compared.cell == cell.name()));
     for compared in of_whole_cells.filter(|compared| compared.metric == group.metric) {
         let ratios = sides.entry((compared.ours.clone(), compared.theirs.clone())).or_default();
         ratios.extend(compared.our_ratio);
@@ -231,8 +236,14 @@ pub(super) fn means(suite: &'static str, group: &Group, cells: &[(&Cell, Vec<Com
     let mean = |(sides, ratios): ((String, String), Vec<f64>)| {
         let positive: Vec<f64> = ratios.iter().copied().filter(|ratio| *ratio > 0.0).collect();
         let paper = group.paper.iter().find(|(theirs, _)| *theirs == sides.1).map(|(_, ratio)| *ratio);
-        let compared =
-            Compared::new(suite, format!("mean: {}", group.name), group.metric, sides, paper, geometric_mean(&positive));
+        let compared = Compared::new(
+            suite,
+            format!("mean: {}", group.name),
+            group.metric,
+            sides,
+            paper,
+            geometric_mean(&positive),
+        );
         Compared { cells: ratios.len(), of_cells, ..compared }
     };
     sides.into_iter().map(mean).collect()
@@ -251,7 +262,14 @@ fn side(side: Side, ours: &str) -> String {
     }
 }
 
-fn line(suite: &'static str, cell: &str, metric: Metric, sides: (String, String), paper: Option<f64>, rows: &Rows) -> Compared {
+fn line(
+    suite: &'static str,
+    cell: &str,
+    metric: Metric,
+    sides: (String, String),
+    paper: Option<f64>,
+    rows: &Rows,
+) -> Compared {
     let values = |store: &str, of: &dyn Fn(&Value) -> Option<f64>| {
         median(rows.get(store)?.iter().map(of).collect::<Option<Vec<f64>>>()?.into_iter())
     };

@@ -1,4 +1,5 @@
-//! How long a cell takes and how much space, before it runs: what `--list` shows and what the limit of time is held against.
+//! How long a cell takes and how much space, before it runs: what `--list` shows and what the limit of time is held
+//! against.
 
 use super::{
     cell::{Cell, Data, Scale, Warm},
@@ -15,7 +16,8 @@ const BYTES_A_SECOND_OF_SETTLING: f64 = 100e6;
 const OPEN: f64 = 3.0;
 /// Longest warm-up that is reckoned with; it is counted in operations.
 const LONGEST_WARMUP: f64 = 300.0;
-/// Operations a record after which a store is usually steady: one that keeps records has seen most of the hot ones, one that keeps blocks all blocks.
+/// Operations a record after which a store is usually steady: one that keeps records has seen most of the hot ones, one
+/// that keeps blocks all blocks.
 const STEADY_RECORDS: f64 = 4.0;
 const STEADY_BLOCKS: f64 = 1.25;
 /// Memory, as a part of the records, below which scans all over them wait for the disk.
@@ -42,15 +44,20 @@ impl Estimate {
 }
 
 /// Of one cell, where `ready` says which stores of which states are there.
-pub(super) fn estimate(cell: &Cell, stores: &[String], options: &SuiteOptions, ready: &dyn Fn(&str, &str) -> bool) -> Estimate {
+pub(super) fn estimate(
+    cell: &Cell,
+    stores: &[String],
+    options: &SuiteOptions,
+    ready: &dyn Fn(&str, &str) -> bool,
+) -> Estimate {
     let (scale, rounds) = (options.scale, options.rounds);
     let warmups = if options.stay_open && cell.variants.len() == 1 { 1 } else { rounds };
     let mut sum = Estimate::default();
     for variant in &cell.variants {
         let state = cell.state(variant, scale);
         for store in cell.stores_of(variant, stores) {
-            sum.measuring +=
-                f64::from(rounds) * (OPEN + measured(cell, &store, scale)) + f64::from(warmups) * warmup(cell, &store, scale);
+            sum.measuring += f64::from(rounds) * (OPEN + measured(cell, &store, scale))
+                + f64::from(warmups) * warmup(cell, &store, scale);
             if !ready(&state, &store) {
                 let times = if cell.keeps_state() { 1.0 } else { f64::from(rounds) };
                 sum.preparing += times * preparing(&cell.data, &store, scale, cell.keeps_state());
@@ -111,7 +118,8 @@ fn operations_of(cell: &Cell, store: &str) -> f64 {
     rate * slower * of_size * synced
 }
 
-/// Updates a second where records are hot: tables take them as they come, pages while those that are dirty fit into memory.
+/// Updates a second where records are hot: tables take them as they come, pages while those that are dirty fit into
+/// memory.
 fn hot_updates_of(cell: &Cell, store: &str) -> f64 {
     match store {
         "adaptive" | "lsm" | "rocksdb" => 500_000.0,
@@ -153,7 +161,8 @@ fn seconds_a_write(store: &str, size: f64) -> f64 {
     1.0 / a_second + size / bytes_a_second
 }
 
-/// Space of a state on disk: what the engines need for a byte of a record, with what is written anew before the old goes.
+/// Space of a state on disk: what the engines need for a byte of a record, with what is written anew before the old
+/// goes.
 fn bytes(data: &Data, store: &str, scale: Scale) -> u64 {
     let amplification = match store {
         "null" => 0.0,

@@ -1,4 +1,5 @@
-//! What a row says of goals: how even its scans were, how much of a hot range was rewritten for them, and what it took to adapt.
+//! What a row says of goals: how even its scans were, how much of a hot range was rewritten for them, and what it took
+//! to adapt.
 
 use std::iter;
 
@@ -16,8 +17,8 @@ const MEANWHILE: f64 = 1.0;
 /// Seconds since the begin of a phase, and operations until then.
 type Moment = (f64, f64);
 
-/// Throughput of the worst window, as a part of the steady one: the median of the windows that begin in the second half. Only of scans that follow another phase, since
-/// those before them find the store as it was opened.
+/// Throughput of the worst window, as a part of the steady one: the median of the windows that begin in the second
+/// half. Only of scans that follow another phase, since those before them find the store as it was opened.
 pub(super) fn worst_window(row: &Value) -> Option<f64> {
     if row["workload"] != "e" || row["leg"].as_u64()? == 0 {
         return None;
@@ -60,7 +61,8 @@ fn moments(row: &Value) -> Option<Vec<Moment>> {
     Some(iter::once((0.0, 0.0)).chain(between).chain([end]).collect())
 }
 
-/// Begin and operations a second of the windows of a phase, so many seconds long if that is not too much of it: one from each moment on, as far as there is so much behind it.
+/// Begin and operations a second of the windows of a phase, so many seconds long if that is not too much of it: one
+/// from each moment on, as far as there is so much behind it.
 fn windows(row: &Value, length: f64) -> Option<Vec<(f64, f64)>> {
     let moments = moments(row)?;
     let length = length.min(moments.last()?.0 / WINDOWS);

@@ -53,8 +53,10 @@ impl Keys {
     /// Says which file is in neither place.
     pub(super) fn find(&self, directory: &Path) -> Result<Option<PathBuf>, String> {
         let Keys::File { name, .. } = self else { return Ok(None) };
-        let found = [directory, Path::new(BUNDLED)].map(|place| place.join(name)).into_iter().find(|file| file.is_file());
-        let missing = || format!("{name} is neither in {} nor in {BUNDLED}; --data names its directory", directory.display());
+        let found =
+            [directory, Path::new(BUNDLED)].map(|place| place.join(name)).into_iter().find(|file| file.is_file());
+        let missing =
+            || format!("{name} is neither in {} nor in {BUNDLED}; --data names its directory", directory.display());
         found.map(Some).ok_or_else(missing)
     }
 

@@ -1,5 +1,5 @@
-//! The subcommand `suite`: the papers' tables as lists of cells, each a `run` in a process of its own, and the ratios that follow. `docs/suites.md`
-//! describes the suites and says where each of the papers' ratios stands.
+//! The subcommand `suite`: the papers' tables as lists of cells, each a `run` in a process of its own, and the ratios
+//! that follow. `docs/suites.md` describes the suites and says where each of the papers' ratios stands.
 
 mod cell;
 mod child;
@@ -26,7 +26,9 @@ pub(crate) fn run(options: &SuiteOptions) -> Result<()> {
     let suite = Suite::named(&options.name).ok_or("there is no such suite")?;
     let cells: Vec<_> = suite.cells.iter().filter(|cell| options.picks(&cell.name())).collect();
     if cells.is_empty() {
-        return Err(format!("no cell of {} has a name that holds {:?}; --list shows them", suite.name, options.cells).into());
+        return Err(
+            format!("no cell of {} has a name that holds {:?}; --list shows them", suite.name, options.cells).into()
+        );
     }
     if options.list {
         return list::show(options, &suite, &cells);

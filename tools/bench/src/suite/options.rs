@@ -25,7 +25,8 @@ pub(crate) struct SuiteOptions {
     /// Rounds of every cell; the ratios are those of the medians.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
-    /// Keep the stores of a cell open through its rounds: each is warmed up once, and stands still while others are measured.
+    /// Keep the stores of a cell open through its rounds: each is warmed up once, and stands still while others are
+    /// measured.
     #[arg(long)]
     pub(crate) stay_open: bool,
     /// Directory of the loaded stores, which later cells and runs use again; they take at most 20 GB.

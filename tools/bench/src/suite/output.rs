@@ -54,7 +54,10 @@ impl Output {
     pub(super) fn end(&self, lines: &[Compared]) {
         self.bar.finish_and_clear();
         if !self.json && !lines.is_empty() {
-            println!("\nours divided by theirs; of all but throughput and the worst window less is better\n{}", table(lines));
+            println!(
+                "\nours divided by theirs; of all but throughput and the worst window less is better\n{}",
+                table(lines)
+            );
         }
     }
 

@@ -70,8 +70,10 @@ impl<'a> Runner<'a> {
         let estimates = list::estimates(cells, self.options, &self.stores, &self.states);
         self.output = Output::new(self.options.json, estimates.iter().map(|estimate| estimate.seconds()).sum());
         if self.ours != self.suite.engine {
-            self.output
-                .say(&format!("{} is for the engine {}; {} stands in for it", self.suite.name, self.suite.engine, self.ours));
+            self.output.say(&format!(
+                "{} is for the engine {}; {} stands in for it",
+                self.suite.name, self.suite.engine, self.ours
+            ));
         }
         let (mut done, mut compared) = (0.0, Vec::new());
         for (cell, estimate) in cells.iter().zip(&estimates) {
@@ -83,13 +85,15 @@ impl<'a> Runner<'a> {
     }
 
     fn end(self, compared: &[(&Cell, Vec<Compared>)]) -> Result<()> {
-        let means: Vec<_> = self.suite.groups.iter().flat_map(|group| means(self.suite.name, group, compared)).collect();
+        let means: Vec<_> =
+            self.suite.groups.iter().flat_map(|group| means(self.suite.name, group, compared)).collect();
         self.output.compared(&means)?;
         let all: Vec<_> = compared.iter().flat_map(|(_, lines)| lines).chain(&means).cloned().collect();
         self.output.end(&all);
         if self.left_out > 0 {
             let (count, minutes) = (self.left_out, self.options.minutes);
-            self.output.say(&format!("{count} cells were left out: they would not have ended within --minutes {minutes}"));
+            self.output
+                .say(&format!("{count} cells were left out: they would not have ended within --minutes {minutes}"));
         }
         match self.failures {
             0 => Ok(()),
@@ -133,7 +137,8 @@ impl<'a> Runner<'a> {
             let mut stores = cell.stores_of(variant, &self.stores);
             for store in stores.clone() {
                 let state = cell.state(variant, self.options.scale);
-                let broken = self.broken.get(&(state, store.clone())).map(|of| format!("it could not be prepared in {of:?}"));
+                let broken =
+                    self.broken.get(&(state, store.clone())).map(|of| format!("it could not be prepared in {of:?}"));
                 let reason = missing_store(&store).map(|reason| ("unavailable", reason));
                 if let Some((status, reason)) = reason.or(broken.map(|reason| ("failed", reason))) {
                     stores.retain(|other| *other != store);
@@ -147,8 +152,8 @@ impl<'a> Runner<'a> {
         Ok(parts)
     }
 
-    /// All rounds. A single part leaves them to `run`, which takes its stores in turn; several take turns here. A load begins from nothing each time, phases with
-    /// the first one. Rows go to those of their phase.
+    /// All rounds. A single part leaves them to `run`, which takes its stores in turn; several take turns here. A load
+    /// begins from nothing each time, phases with the first one. Rows go to those of their phase.
     fn rounds(&mut self, cell: &Cell, parts: &[Part<'_>], keys: Option<PathBuf>, rows: &mut [Rows]) -> Result<()> {
         let together = parts.len() == 1 && cell.keeps_state() && cell.phases.is_empty();
         let stay_open = self.options.stay_open && together;
@@ -160,7 +165,8 @@ impl<'a> Runner<'a> {
                 self.clear(cell, &state, stores)?;
                 let state_path = self.states.state(&state);
                 let keys = keys.as_deref();
-                let request = Request { cell, variant, stores, scale, rounds: inner, stay_open, state: state_path, keys };
+                let request =
+                    Request { cell, variant, stores, scale, rounds: inner, stay_open, state: state_path, keys };
                 self.request(&request, round, rows)?;
                 self.clear(cell, &state, stores)?;
             }
@@ -199,7 +205,13 @@ impl<'a> Runner<'a> {
     }
 
     /// Tells what a process said and which stores did not end well.
-    fn settle(&mut self, request: &Request<'_>, round: u32, ended: Result<Ended>, seen: &[(String, bool)]) -> Result<()> {
+    fn settle(
+        &mut self,
+        request: &Request<'_>,
+        round: u32,
+        ended: Result<Ended>,
+        seen: &[(String, bool)],
+    ) -> Result<()> {
         let (success, messages) = match ended {
             Ok(ended) => (ended.status.success(), ended.messages),
             Err(error) => (false, error.to_string()),
@@ -218,7 +230,8 @@ impl<'a> Runner<'a> {
         failed.cloned().collect::<Vec<_>>().iter().try_for_each(|store| self.discard(request, store))
     }
 
-    /// Removes a store that was not finished: nothing would use it, and the cells that need it need not try again. What is not a store stays.
+    /// Removes a store that was not finished: nothing would use it, and the cells that need it need not try again. What
+    /// is not a store stays.
     fn discard(&mut self, request: &Request<'_>, store: &str) -> Result<()> {
         let state = request.cell.state(request.variant, self.options.scale);
         if !self.states.is_ready(&state, store) {

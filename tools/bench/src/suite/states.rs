@@ -1,4 +1,5 @@
-//! The cache of loaded stores below `--dir`: one directory for each set of records and settings, and in it one for each store.
+//! The cache of loaded stores below `--dir`: one directory for each set of records and settings, and in it one for each
+//! store.
 
 use std::{
     fs,
@@ -59,8 +60,8 @@ impl States {
         remove(&self.store(state, store))
     }
 
-    /// Makes room for `bytes` more: removes the states other than `kept`, those longest unused first, until all fit below `most` and into the file
-    /// system.
+    /// Makes room for `bytes` more: removes the states other than `kept`, those longest unused first, until all fit
+    /// below `most` and into the file system.
     ///
     /// # Errors
     /// If they do not fit even so.
@@ -75,7 +76,11 @@ impl States {
             match others.pop() {
                 Some((_, oldest)) => remove(&oldest)?,
                 None => {
-                    return Err(too_little(&self.path, bytes, most.saturating_sub(used).min(free.saturating_sub(RESERVE_BYTES))));
+                    return Err(too_little(
+                        &self.path,
+                        bytes,
+                        most.saturating_sub(used).min(free.saturating_sub(RESERVE_BYTES)),
+                    ));
                 }
             }
         }
@@ -95,7 +100,8 @@ impl States {
     }
 }
 
-/// When a store of a state was last opened, which writes its `bench.json` anew; `None` for a directory without stores, which is not ours.
+/// When a store of a state was last opened, which writes its `bench.json` anew; `None` for a directory without stores,
+/// which is not ours.
 fn last_use(state: &Path) -> Result<Option<SystemTime>> {
     let mut last = None;
     for entry in fs::read_dir(state).context("read", state)? {

@@ -6,7 +6,8 @@ use super::{cell::Cell, compare::Group, tables};
 use crate::store;
 
 /// The names of all suites.
-pub(super) const NAMES: [&str; 7] = ["treeline-points", "treeline-scans", "treeline-forecast", "f2", "spongekv", "aha", "loads"];
+pub(super) const NAMES: [&str; 7] =
+    ["treeline-points", "treeline-scans", "treeline-forecast", "f2", "spongekv", "aha", "loads"];
 
 /// A paper's tables, as we repeat them.
 pub(super) struct Suite {

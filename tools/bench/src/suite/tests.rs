@@ -35,7 +35,9 @@ fn suites() -> Vec<Suite> {
 
 fn options(line: &str) -> SuiteOptions {
     let arguments = format!("ecotone-bench suite --dir none {line}");
-    let Command::Suite(options) = Cli::try_parse_from(arguments.split_whitespace()).unwrap().command else { panic!("suite") };
+    let Command::Suite(options) = Cli::try_parse_from(arguments.split_whitespace()).unwrap().command else {
+        panic!("suite")
+    };
     options
 }
 
@@ -49,8 +51,11 @@ fn cells_have_names_of_their_own() {
         rows.sort();
         let repeated: Vec<_> = rows.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| &pair[0]).collect();
         // A variant without settings has the name of its cell.
-        let plain =
-            suite.cells.iter().filter(|cell| cell.variants.len() > 1 && cell.variants.contains(&Variant::default())).count();
+        let plain = suite
+            .cells
+            .iter()
+            .filter(|cell| cell.variants.len() > 1 && cell.variants.contains(&Variant::default()))
+            .count();
         assert!(repeated.len() == plain && all > 1, "{}: {repeated:?}", suite.name);
     }
 }
@@ -142,7 +147,12 @@ fn sides_name_variants_that_are_there() {
             let contenders: Vec<_> = cell.variants.iter().flat_map(of).collect();
             for side in cell.comparisons.iter().flat_map(|comparison| [comparison.ours, comparison.theirs]) {
                 let Side::Store(name) = side else { continue };
-                assert!(contenders.iter().any(|contender| contender == name), "{}: {name} is not in {}", suite.name, cell.name());
+                assert!(
+                    contenders.iter().any(|contender| contender == name),
+                    "{}: {name} is not in {}",
+                    suite.name,
+                    cell.name()
+                );
             }
         }
     }
@@ -248,7 +258,8 @@ fn ratios_are_those_of_medians() {
     assert_eq!(ratio(&lines, "rocksdb", Metric::WriteBytes), Some(0.25));
     assert_eq!(ratio(&lines, "ideal", Metric::DeviceReads), Some(1.25));
     assert_eq!(lines.len(), 4);
-    let written: Value = serde_json::to_value(lines.iter().find(|line| line.metric == Metric::WriteBytes).unwrap()).unwrap();
+    let written: Value =
+        serde_json::to_value(lines.iter().find(|line| line.metric == Metric::WriteBytes).unwrap()).unwrap();
     assert_eq!((&written["kind"], &written["difference"]), (&json!("comparison"), &json!(-0.5)));
 }
 
@@ -257,7 +268,8 @@ fn phases_are_compared_each_and_all_together() {
     let suite = Suite::named("aha").unwrap();
     let cell = suite.cells.iter().find(|cell| !cell.phases.is_empty()).unwrap();
     let rows = |tree: f64, ours: f64| {
-        let row = |seconds: f64| vec![json!({ "operations": 100, "seconds": seconds, "ops_per_second": 100.0 / seconds })];
+        let row =
+            |seconds: f64| vec![json!({ "operations": 100, "seconds": seconds, "ops_per_second": 100.0 / seconds })];
         BTreeMap::from([("tree".to_owned(), row(tree)), ("adaptive".to_owned(), row(ours))])
     };
     let phases = [rows(1.0, 1.0), rows(4.0, 1.0)];
@@ -273,7 +285,8 @@ fn phases_are_compared_each_and_all_together() {
 fn scans_behind_updates_are_held_against_goals() {
     let suite = Suite::named("aha").unwrap();
     let cell = suite.cells.iter().find(|cell| cell.phases.len() == 7).unwrap();
-    let timeline: Vec<Value> = (1..=40).map(|second| json!({ "seconds": second, "operations": 100 * second })).collect();
+    let timeline: Vec<Value> =
+        (1..=40).map(|second| json!({ "seconds": second, "operations": 100 * second })).collect();
     let row = json!({ "workload": "e", "leg": 2, "seconds": 40.0, "operations": 4000, "ops_per_second": 100.0, "timeline": timeline,
                       "stretch": 0.1, "records": 1000, "key_size": 20.0, "value_size": 128, "engine": { "adapted_bytes": 29_600 } });
     let rows = BTreeMap::from([("adaptive".to_owned(), vec![row])]);

@@ -89,8 +89,9 @@ fn more_writes_in_flight_than_a_slot_counts_are_refused() {
     assert!(Versions::new(0, 1024, 32).unwrap_err().to_string().contains("1024 threads have batches of 32"));
 }
 
-/// Threads that write and read a few records of a few slots, over a store that is a map. `late` delays what a write does until after its end,
-/// which is what a store does that loses acknowledged writes for a while. Gives whether a read found less than it must.
+/// Threads that write and read a few records of a few slots, over a store that is a map. `late` delays what a write
+/// does until after its end, which is what a store does that loses acknowledged writes for a while. Gives whether a
+/// read found less than it must.
 fn caught(late: bool) -> bool {
     let (versions, store, caught) = (table(0), Mutex::new(HashMap::new()), AtomicBool::new(false));
     thread::scope(|scope| {

@@ -8,7 +8,8 @@ fn a_line_for_each_operation_and_depth() {
     let points: Vec<_> =
         lines.iter().map(|line| (line["operation"].as_str().unwrap(), line["queue_depth"].as_u64().unwrap())).collect();
     let depths = [1, 2, 4, 8, 16, 32, 64, 128];
-    let expected: Vec<_> = ["random_read", "random_write"].iter().flat_map(|name| depths.map(|depth| (*name, depth))).collect();
+    let expected: Vec<_> =
+        ["random_read", "random_write"].iter().flat_map(|name| depths.map(|depth| (*name, depth))).collect();
     assert_eq!(points, expected);
     assert!(lines.iter().all(|line| number(line, "ops_per_second") > 0.0 && line["cpu_us_per_op"].is_number()));
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the test file is removed");

@@ -28,7 +28,10 @@ fn a_liar_is_wrong() {
 #[test]
 fn an_error_is_a_failure() {
     let row = bad("fail", "", directory().path());
-    assert_eq!((row["status"].as_str(), row["error"].as_str()), (Some("failed"), Some("the null store was told to fail")));
+    assert_eq!(
+        (row["status"].as_str(), row["error"].as_str()),
+        (Some("failed"), Some("the null store was told to fail"))
+    );
 }
 
 #[test]
@@ -57,7 +60,8 @@ fn what_takes_too_much_memory_is_killed_alone() {
 #[test]
 fn the_others_go_on() {
     let directory = directory();
-    let run = |more: &str| format!("run --workload c --records 1000 --threads 2 --memory 16MiB --rounds 2 --json {more}");
+    let run =
+        |more: &str| format!("run --workload c --records 1000 --threads 2 --memory 16MiB --rounds 2 --json {more}");
     line(&run("--store tree --rounds 1").replace("--rounds 2 ", ""), &directory.path().join("tree"));
     // The records are gone, but the file that says that they are there is not.
     std::fs::remove_dir_all(directory.path().join("tree/db")).unwrap();
@@ -71,8 +75,8 @@ fn the_others_go_on() {
     assert!(null["rounds"] == 2 && null["ratios"]["tree"].is_null(), "{null}");
 }
 
-/// Of 1000 reads one takes 100 ms. Asked as fast as it answers, the store has hidden that from all but one operation; asked 2000 times a second it
-/// made 200 of them wait.
+/// Of 1000 reads one takes 100 ms. Asked as fast as it answers, the store has hidden that from all but one operation;
+/// asked 2000 times a second it made 200 of them wait.
 #[test]
 fn stalls_are_not_omitted() {
     let directory = directory();
@@ -94,6 +98,7 @@ fn a_stall_at_the_end_is_not_omitted() {
     let directory = directory();
     let run = "run --store null --workload c --records 1000 --seconds 1 --rate 1000 --warmup 0 --threads 1 --memory 16MiB --json";
     let row = line(&format!("{run} --set stall_us=1500000"), directory.path());
-    // The 500th read begins after half a second and ends a second after the time. Those before it were fast, and so would be all that is recorded.
+    // The 500th read begins after half a second and ends a second after the time. Those before it were fast, and so
+    // would be all that is recorded.
     assert!(number(&row["latency_us"], "p99") > 1_000_000.0, "{}", row["latency_us"]);
 }

@@ -7,7 +7,8 @@ use std::{
 
 use serde_json::Value;
 
-/// A directory on a real disk: temporary directories may lie in memory, where direct I/O and the kernel's counters say nothing.
+/// A directory on a real disk: temporary directories may lie in memory, where direct I/O and the kernel's counters say
+/// nothing.
 pub(crate) fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }

@@ -16,7 +16,8 @@ fn a_trace_says_which_records_are_accessed() {
     let directory = directory();
     let file = put(directory.path(), "shop.u64", (0..5000).map(|access| access * access % 701));
     let store = directory.path().join("store");
-    let run = |more: &str| format!("run --store tree --memory 16MiB --threads 3 --trace {} {more} --json", file.display());
+    let run =
+        |more: &str| format!("run --store tree --memory 16MiB --threads 3 --trace {} {more} --json", file.display());
     for (workload, batch) in [("c", 1), ("a", 1), ("b", 16), ("f", 1)] {
         let row = line(&run(&format!("--workload {workload} --batch {batch}")), &store);
         assert_eq!((row["distribution"].as_str(), row["trace"].as_str()), (Some("trace"), Some("shop.u64")));
@@ -38,7 +39,10 @@ fn keys_are_scaled_once_and_told_apart() {
     let file = put(directory.path(), "ids.u64", (0..5000).map(|number| number * 3 + number / 100 * 1000));
     let store = directory.path().join("store");
     let run = |more: &str| {
-        format!("run --store tree --memory 16MiB --keys {} {more} --workload c --operations 3000 --json", file.display())
+        format!(
+            "run --store tree --memory 16MiB --keys {} {more} --workload c --operations 3000 --json",
+            file.display()
+        )
     };
     assert_eq!(number(&line(&run("--scale-keys 12000"), &store), "records"), 12000.0);
     let scaled = || {
@@ -61,7 +65,8 @@ fn new_records_arrive_in_order_beside_reads() {
     let directory = directory();
     let file = put(directory.path(), "arrivals.u64", (0..20_000).map(|number| number * 1000 % 20_011));
     let store = directory.path().join("store");
-    let run = format!("run --store tree --memory 16MiB --threads 2 --keys {} --order arrival --records 5000", file.display());
+    let run =
+        format!("run --store tree --memory 16MiB --threads 2 --keys {} --order arrival --records 5000", file.display());
     let row = line(&format!("{run} --workload insert --read-share 0.5 --operations 20000 --json"), &store);
     assert_eq!(number(&row, "operations"), 20_000.0);
     let written = number(&row, "user_write_bytes") / 64.0;
@@ -83,7 +88,9 @@ fn synthetic_keys_come_in_any_order() {
     }
     let run = "run --store null --memory 16MiB --workload c --order";
     assert!(failure(&format!("{run} arrival"), &directory.path().join("a")).contains("there is no --keys"));
-    assert!(failure(&format!("{run} ascending --key-size 4"), &directory.path().join("b")).contains("fewer than 8 bytes"));
+    assert!(
+        failure(&format!("{run} ascending --key-size 4"), &directory.path().join("b")).contains("fewer than 8 bytes")
+    );
     let stretch = format!("{run} ascending --distribution stretch");
     assert!(failure(&stretch, &directory.path().join("c")).contains("leave --order out"));
     let file = put(directory.path(), "ids.u64", 0..100);
@@ -95,13 +102,17 @@ fn synthetic_keys_come_in_any_order() {
 fn what_is_loaded_in_order_is_a_queue() {
     let directory = directory();
     for store in ["tree", "lsm", "adaptive"] {
-        let run = format!("run --store {store} --memory 16MiB --threads 3 --records 500 --order ascending --json --stay-open");
+        let run = format!(
+            "run --store {store} --memory 16MiB --threads 3 --records 500 --order ascending --json --stay-open"
+        );
         let place = directory.path().join(store);
-        let rows = lines(&bench(&format!("{run} --workload first --operations 100 --then queue:3000,first:100"), &place));
+        let rows =
+            lines(&bench(&format!("{run} --workload first --operations 100 --then queue:3000,first:100"), &place));
         assert!(rows.iter().map(|row| number(row, "operations")).eq([100.0, 3000.0, 100.0]), "{rows:?}");
         let row = line(&format!("{run} --workload drain --operations 450"), &place);
         assert_eq!((number(&row, "operations"), number(&row, "records")), (450.0, 500.0), "it was loaded anew");
     }
-    let refused = failure("run --store hash --memory 16MiB --records 500 --workload queue", &directory.path().join("hash"));
+    let refused =
+        failure("run --store hash --memory 16MiB --records 500 --workload queue", &directory.path().join("hash"));
     assert!(refused.contains("no order") || refused.contains("removes a record"), "{refused}");
 }

@@ -31,14 +31,16 @@ fn reads_are_those_that_the_kernel_saw() {
     let directory = directory();
     line(&format!("{RUN} --workload c --operations 1 --warmup 0 --json"), directory.path());
     for batch in [1, 16] {
-        let result = line(&format!("{RUN} --workload c --operations 20000 --warmup 0 --batch {batch} --json"), directory.path());
+        let result =
+            line(&format!("{RUN} --workload c --operations 20000 --warmup 0 --batch {batch} --json"), directory.path());
         assert!(number(&result, "device_reads") > 5000.0, "{}", result["device_reads"]);
         near(&result, "read_bytes", "kernel_read_bytes", 0.0);
         near(&result, "device_reads", "kernel_device_reads", 0.0);
     }
 }
 
-/// Without a log all writes go past the page cache. The kernel also counts what a sync costs: a flush without bytes, and blocks of the file system.
+/// Without a log all writes go past the page cache. The kernel also counts what a sync costs: a flush without bytes,
+/// and blocks of the file system.
 #[test]
 fn writes_are_those_that_the_kernel_saw() {
     let directory = directory();

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::harness::{bench, directory, lines, number};
 
-const RUN: &str = "run --store tree,null --rounds 2 --workload a --records 2000 --operations 3000 --threads 3 --memory 16MiB";
+const RUN: &str =
+    "run --store tree,null --rounds 2 --workload a --records 2000 --operations 3000 --threads 3 --memory 16MiB";
 
 fn text<'a>(line: &'a Value, name: &str) -> &'a str {
     line[name].as_str().unwrap_or_else(|| panic!("{name} is {}", line[name]))
@@ -14,14 +15,18 @@ fn text<'a>(line: &'a Value, name: &str) -> &'a str {
 fn stores_take_turns_and_summaries_follow() {
     let directory = directory();
     let lines = lines(&bench(&format!("{RUN} --json"), directory.path()));
-    let order: Vec<_> = lines.iter().map(|line| (text(line, "kind"), text(line, "store"), line["round"].as_u64())).collect();
+    let order: Vec<_> =
+        lines.iter().map(|line| (text(line, "kind"), text(line, "store"), line["round"].as_u64())).collect();
     let rows = [("tree", 1), ("null", 1), ("tree", 2), ("null", 2)].map(|(store, round)| ("row", store, Some(round)));
     assert_eq!(order[..4], rows);
     assert_eq!(order[4..], [("summary", "tree", None), ("summary", "null", None)]);
     assert!(lines[0]["load"].is_object() && lines[2]["load"].is_null(), "the loaded store is used again");
     for summary in &lines[4..] {
-        let speeds: Vec<f64> =
-            lines[..4].iter().filter(|row| row["store"] == summary["store"]).map(|row| number(row, "ops_per_second")).collect();
+        let speeds: Vec<f64> = lines[..4]
+            .iter()
+            .filter(|row| row["store"] == summary["store"])
+            .map(|row| number(row, "ops_per_second"))
+            .collect();
         let (median, spread) = (f64::midpoint(speeds[0], speeds[1]), (speeds[0] - speeds[1]).abs());
         assert!((number(summary, "ops_per_second") / median - 1.0).abs() < 1e-9);
         assert!((number(summary, "spread") - spread / median).abs() < 1e-9);
@@ -40,7 +45,8 @@ fn stores_that_stay_open_are_warmed_up_once_and_stand_still_in_between() {
     let directory = directory();
     let run = "run --store tree,null --rounds 3 --stay-open --workload d --records 2000 --warmup 1s --seconds 0.3 --threads 3 --memory 16MiB --json";
     let lines = lines(&bench(run, directory.path()));
-    let order: Vec<_> = lines.iter().map(|line| (text(line, "kind"), text(line, "store"), line["round"].as_u64())).collect();
+    let order: Vec<_> =
+        lines.iter().map(|line| (text(line, "kind"), text(line, "store"), line["round"].as_u64())).collect();
     let rows = [1, 2, 3].map(|round| [("row", "tree", Some(round)), ("row", "null", Some(round))]).concat();
     assert_eq!(order[..6], rows);
     assert_eq!(order[6..], [("summary", "tree", None), ("summary", "null", None)]);
@@ -63,7 +69,8 @@ fn workloads_follow_each_other_in_stores_that_stay_open() {
     let directory = directory();
     let run = "run --store tree,null --rounds 2 --stay-open --workload c --then a,d --records 2000 --seconds 0.2 --threads 2 --memory 16MiB --json";
     let lines = lines(&bench(run, directory.path()));
-    let order: Vec<_> = lines.iter().map(|line| (text(line, "kind"), text(line, "workload"), line["round"].as_u64())).collect();
+    let order: Vec<_> =
+        lines.iter().map(|line| (text(line, "kind"), text(line, "workload"), line["round"].as_u64())).collect();
     for (number, workload) in ["c", "a", "d"].into_iter().enumerate() {
         let rows = [1, 1, 2, 2].map(|round| ("row", workload, Some(round)));
         assert_eq!(order[4 * number..][..4], rows);
@@ -89,7 +96,8 @@ fn phases_of_one_stretch_follow_each_other() {
     let run = "run --store tree,null --stay-open --workload update --operations 5000 --then e:700,update:300,update:400 --distribution stretch --records 20000 --warmup 0 --threads 2 --memory 16MiB --json";
     let lines = lines(&bench(run, directory.path()));
     let rows: Vec<_> = lines.iter().filter(|line| line["kind"] == "row" && line["store"] == "tree").collect();
-    let told: Vec<_> = rows.iter().map(|row| (row["leg"].as_u64(), text(row, "workload"), number(row, "operations"))).collect();
+    let told: Vec<_> =
+        rows.iter().map(|row| (row["leg"].as_u64(), text(row, "workload"), number(row, "operations"))).collect();
     let expected = [("update", 5000.0), ("e", 700.0), ("update", 300.0), ("update", 400.0)];
     let expected: Vec<_> = (0..).zip(expected).map(|(leg, (workload, count))| (Some(leg), workload, count)).collect();
     assert_eq!(told, expected);
@@ -119,7 +127,8 @@ fn a_store_adapts_as_long_as_it_takes() {
 #[test]
 fn a_store_that_fails_has_no_rounds_and_the_others_have_theirs() {
     let directory = directory();
-    let run = "run --store null --rounds 2 --stay-open --workload c --records 2000 --operations 3000 --memory 16MiB --json";
+    let run =
+        "run --store null --rounds 2 --stay-open --workload c --records 2000 --operations 3000 --memory 16MiB --json";
     let output = bench(&format!("{run} --set fault=lie"), directory.path());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(!output.status.success() && text.matches("\"wrong\"").count() == 2, "{text}");
@@ -153,12 +162,14 @@ fn a_row_says_what_the_machine_and_the_store_did() {
     }
     assert!(row["read_amplification"].is_number() && row["write_amplification"].is_number());
     let used = std::fs::read_dir(directory.path().join("db")).unwrap();
-    let used: u64 = used.map(|file| std::os::unix::fs::MetadataExt::blocks(&file.unwrap().metadata().unwrap()) * 512).sum();
+    let used: u64 =
+        used.map(|file| std::os::unix::fs::MetadataExt::blocks(&file.unwrap().metadata().unwrap()) * 512).sum();
     assert!((number(row, "size_on_disk") / used as f64 - 1.0).abs() < 0.5, "{} and {used}", row["size_on_disk"]);
     assert!((number(row, "space_amplification") - number(row, "size_on_disk") / (3000.0 * 64.0)).abs() < 1e-9);
     for moment in ["before", "after"] {
         assert!(
-            number(&row["machine"][moment], "loop_ns") > 0.0 && number(&row["machine"][moment], "disk_reads_per_second") > 0.0
+            number(&row["machine"][moment], "loop_ns") > 0.0
+                && number(&row["machine"][moment], "disk_reads_per_second") > 0.0
         );
     }
     assert!((0.0..=1.0).contains(&number(&row["machine"]["after"], "stolen")));
@@ -173,7 +184,9 @@ fn curves_agree_with_the_numbers() {
     ));
     let row = &rows[0];
     let cdf: Vec<(f64, f64)> = serde_json::from_value(row["latency_cdf"].clone()).unwrap();
-    assert!((50..=70).contains(&cdf.len()) && cdf.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1));
+    assert!(
+        (50..=70).contains(&cdf.len()) && cdf.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1)
+    );
     let (_, tail) = cdf.iter().find(|(quantile, _)| (quantile - 0.99).abs() < 1e-9).unwrap();
     assert!((tail / number(&row["latency_us"], "p99") - 1.0).abs() < 1e-3);
     let timeline = row["timeline"].as_array().unwrap();
@@ -189,7 +202,9 @@ fn a_table_compares_stores() {
     let output = bench(RUN, directory.path());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.contains("ops/s") && text.contains("space ampl."), "{text}");
-    let of = |store: &str| text.lines().find(|line| line.trim().starts_with(store)).unwrap_or_else(|| panic!("{store}: {text}"));
+    let of = |store: &str| {
+        text.lines().find(|line| line.trim().starts_with(store)).unwrap_or_else(|| panic!("{store}: {text}"))
+    };
     assert!(of("tree").trim().ends_with("ok") && of("null").trim().ends_with("ok"), "{text}");
 }
 

@@ -157,7 +157,8 @@ fn keys_from_a_file_and_keys_that_run_out() {
     let file = directory.path().join("towns.txt");
     std::fs::write(&file, (0..3000).map(|n| format!("town number {}\n", n * 7919 % 3001)).collect::<String>()).unwrap();
     let store = directory.path().join("store");
-    let run = |more: &str| format!("run --store tree --memory 16MiB --threads 2 --keys {} {more} --json", file.display());
+    let run =
+        |more: &str| format!("run --store tree --memory 16MiB --threads 2 --keys {} {more} --json", file.display());
     let all = line(&run("--workload c --records 2500"), &store);
     assert_eq!((number(&all, "records"), number(&all, "operations")), (2500.0, 2500.0));
     let rest = line(&run("--workload insert --records 2500 --seconds 20"), &store);
@@ -181,8 +182,7 @@ fn a_given_rate_is_kept() {
 #[test]
 fn the_harness_is_small() {
     let directory = directory();
-    let run =
-        "run --store null --workload a --records 20000000 --operations 1000000 --warmup 0 --threads 8 --memory 16MiB --json";
+    let run = "run --store null --workload a --records 20000000 --operations 1000000 --warmup 0 --threads 8 --memory 16MiB --json";
     let peak = number(&line(run, directory.path()), "memory_peak");
     assert!(peak <= f64::from(16 << 20), "{peak} bytes");
 }
@@ -190,7 +190,8 @@ fn the_harness_is_small() {
 #[test]
 fn a_table_for_people() {
     let directory = directory();
-    let output = bench("run --store null --workload c --distribution zipfian --records 1000 --memory 16MiB", directory.path());
+    let output =
+        bench("run --store null --workload c --distribution zipfian --records 1000 --memory 16MiB", directory.path());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("operations a second") && text.contains("with the hottest records kept"), "{text}");
 }

@@ -7,7 +7,8 @@ const RUN: &str = "run --records 3000 --threads 3 --memory 16MiB --warmup 0 --op
 #[test]
 fn a_prepared_state_is_updated_closed_and_used_again() {
     let directory = directory();
-    let run = |workload: &str| line(&format!("{RUN} --store tree --prepared --workload {workload} --json"), directory.path());
+    let run =
+        |workload: &str| line(&format!("{RUN} --store tree --prepared --workload {workload} --json"), directory.path());
     let first = run("c");
     let load = first["load"].clone();
     assert!(load["updates_seconds"].as_f64().unwrap() > 0.0 && load["seconds"].as_f64().unwrap() > 0.0);
@@ -36,7 +37,8 @@ fn a_capped_preparation_says_so_and_reads_what_is_there() {
 #[test]
 fn a_preparation_without_room_or_sense_is_told() {
     let directory = directory();
-    let told = failure("run --store null --records 1000000000000 --prepared --workload c --memory 16MiB", directory.path());
+    let told =
+        failure("run --store null --records 1000000000000 --prepared --workload c --memory 16MiB", directory.path());
     assert!(told.contains("is expected to need 174.6 TiB"), "{told}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     let told = failure(&format!("{RUN} --store null --prepared --workload load"), directory.path());

@@ -38,9 +38,13 @@ fn a_suite_prints_rows_and_comparisons() {
     assert_eq!(number(batches, "batch"), 32.0);
     assert!(of("C uniform 64B batch 32 none", "null").is_none() && of("C uniform 64B none", "tree").is_none());
     let comparisons = of_kind(&lines, "comparison");
-    let mean = comparisons.iter().find(|line| line["cell"] == "mean: zipfian 64B none" && line["theirs"] == "null").unwrap();
+    let mean =
+        comparisons.iter().find(|line| line["cell"] == "mean: zipfian 64B none" && line["theirs"] == "null").unwrap();
     assert!(mean["ours"] == "tree" && number(mean, "our_ratio") > 0.0 && mean["cells"] == 3 && mean["of_cells"] == 3);
-    let stated = comparisons.iter().find(|line| line["cell"] == "A zipfian 64B none" && line["metric"] == "write_bytes").unwrap();
+    let stated = comparisons
+        .iter()
+        .find(|line| line["cell"] == "A zipfian 64B none" && line["metric"] == "write_bytes")
+        .unwrap();
     assert!(number(stated, "paper_ratio") > 0.7 && stated["our_ratio"].is_null(), "RocksDB was not measured");
 }
 
@@ -88,9 +92,15 @@ fn a_failing_cell_is_shown_and_the_others_go_on() {
         failed.len() == 2 && failed[0]["cell"] == "A zipfian 108B buffered" && error(failed[0]).contains("thesis.txt"),
         "{failed:?}"
     );
-    assert!(failed[1]["cell"] == "A zipfian 108B sync" && error(failed[1]).contains("could not be prepared"), "{failed:?}");
+    assert!(
+        failed[1]["cell"] == "A zipfian 108B sync" && error(failed[1]).contains("could not be prepared"),
+        "{failed:?}"
+    );
     assert!(strange.join("thesis.txt").exists());
-    assert!(rows.iter().filter(|row| row["kind"] == "row" && row["status"] == "ok").count() == 2, "A and C without a log");
+    assert!(
+        rows.iter().filter(|row| row["kind"] == "row" && row["status"] == "ok").count() == 2,
+        "A and C without a log"
+    );
     assert!(String::from_utf8_lossy(&output.stderr).contains("2 rows of f2 failed"));
 }
 
@@ -98,7 +108,8 @@ fn a_failing_cell_is_shown_and_the_others_go_on() {
 fn the_suite_of_the_adaptive_engine_has_rows_of_it() {
     let directory = directory();
     let rows = lines(&suite("aha", "adaptive,null", &["load"], directory.path()));
-    let done: Vec<_> = of_kind(&rows, "row").into_iter().map(|row| (row["store"].clone(), row["status"].clone())).collect();
+    let done: Vec<_> =
+        of_kind(&rows, "row").into_iter().map(|row| (row["store"].clone(), row["status"].clone())).collect();
     assert!(["adaptive", "null"].iter().all(|store| done.contains(&((*store).into(), "ok".into()))), "{rows:?}");
 }
 
@@ -126,7 +137,10 @@ fn kinds_of_index_are_compared_with_each_other() {
     let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let index_bytes = |kind: &str| {
         let cell = format!("C uniform 108B none by index index={kind}");
-        let found = of_kind(&rows, "row").into_iter().find(|row| row["cell"] == cell).unwrap_or_else(|| panic!("no row {cell}"));
+        let found = of_kind(&rows, "row")
+            .into_iter()
+            .find(|row| row["cell"] == cell)
+            .unwrap_or_else(|| panic!("no row {cell}"));
         assert!(found["status"] == "ok" && found["store"] == "lsm", "{found}");
         number(&found["engine"], "index_bytes")
     };
@@ -137,10 +151,14 @@ fn kinds_of_index_are_compared_with_each_other() {
 #[test]
 fn the_record_cache_can_be_switched_off() {
     let directory = directory();
-    let rows = lines(&bench("suite treeline-points --scale tiny --store tree --cell record_cache --json", directory.path()));
+    let rows =
+        lines(&bench("suite treeline-points --scale tiny --store tree --cell record_cache --json", directory.path()));
     let row = |value: &str| {
         let cell = format!("A zipfian 1024B none by record_cache record_cache={value}");
-        let found = of_kind(&rows, "row").into_iter().find(|row| row["cell"] == cell).unwrap_or_else(|| panic!("no row {cell}"));
+        let found = of_kind(&rows, "row")
+            .into_iter()
+            .find(|row| row["cell"] == cell)
+            .unwrap_or_else(|| panic!("no row {cell}"));
         assert_eq!(found["status"], "ok", "{found}");
         found["device_reads_per_op"].as_f64().unwrap_or_else(|| panic!("{found}"))
     };

@@ -18,7 +18,8 @@ const BYTES: &str = "table_bytes";
 
 /// Merges tables until nothing is left that was deleted or replaced
 ///
-/// That is for keyspaces with the engine lsm, all of them or one; those with other engines have nothing to merge and stay as they are.
+/// That is for keyspaces with the engine lsm, all of them or one; those with other engines have nothing to merge and
+/// stay as they are.
 #[derive(Debug, Args)]
 pub(crate) struct Compact {
     #[command(flatten)]
@@ -54,7 +55,8 @@ impl Compact {
     fn compact(&self, database: &Database, info: &KeyspaceInfo, output: &mut Output) -> Result<(), Failure> {
         let keyspace = Kept::open(database, info)?;
         let before = bytes(&keyspace.stats());
-        let bar = ProgressBar::new(0).with_style(style("{msg} {wide_bar} {bytes}/{total_bytes} ({bytes_per_sec}, {eta} left)"));
+        let bar = ProgressBar::new(0)
+            .with_style(style("{msg} {wide_bar} {bytes}/{total_bytes} ({bytes_per_sec}, {eta} left)"));
         bar.set_message(info.name.clone());
         let compacted = keyspace.compact(|moved, all| {
             bar.set_length(all);

@@ -11,7 +11,8 @@ use crate::{
 
 /// Prints the value of a key
 ///
-/// The bytes of the value come as they are, with a newline behind (hexadecimal digits with --hex). A missing key is an error.
+/// The bytes of the value come as they are, with a newline behind (hexadecimal digits with --hex). A missing key is an
+/// error.
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     #[command(flatten)]

@@ -25,7 +25,9 @@ impl List {
         let mut output = Output::new();
         for space in database.keyspaces() {
             if self.place.json {
-                output.json(&json!({"name": space.name, "id": space.id, "engine": space.engine, "logged": space.logged}))?;
+                output.json(
+                    &json!({"name": space.name, "id": space.id, "engine": space.engine, "logged": space.logged}),
+                )?;
             } else {
                 let logged = if space.logged { "logged" } else { "unlogged" };
                 output.line(&[format!("{}\t{}\t{logged}", space.name, space.engine).as_bytes()])?;

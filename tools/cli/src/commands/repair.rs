@@ -11,8 +11,8 @@ use crate::{failure::Failure, load::style, output::Output, place::Place, text::E
 
 /// Makes a new database from what can be read of a damaged one
 ///
-/// The damaged database stays as it is. What could not be restored, or may be old, is listed by key range, and the exit code is 3 then; it is 0 if
-/// nothing is missing or doubtful.
+/// The damaged database stays as it is. What could not be restored, or may be old, is listed by key range, and the exit
+/// code is 3 then; it is 0 if nothing is missing or doubtful.
 #[derive(Debug, Args)]
 pub(crate) struct RepairCommand {
     #[command(flatten)]

@@ -44,7 +44,8 @@ impl Verify {
         if self.place.json {
             return output.json(&json!({"keyspace": name, "records": records, "pages": pages, "problems": problems}));
         }
-        output.line(&[format!("{name}: {records} records on {pages} pages, {} problems", problems.len()).as_bytes()])?;
+        output
+            .line(&[format!("{name}: {records} records on {pages} pages, {} problems", problems.len()).as_bytes()])?;
         problems.iter().try_for_each(|problem| output.line(&[b"  ", problem.as_bytes()]))
     }
 }

@@ -17,7 +17,8 @@ use crate::{
 /// Paths read at once.
 const TOGETHER: usize = 64;
 
-/// Compares every record, present and deleted. Gives what is wrong and the number of acknowledged writes that were checked.
+/// Compares every record, present and deleted. Gives what is wrong and the number of acknowledged writes that were
+/// checked.
 pub(crate) fn everything(world: &World<'_>, sizes: Sizes, ledger: &mut Ledger) -> Result<(Findings, u64), Failure> {
     let universe = world.universe;
     let mut found = vec![ABSENT; universe.len()];
@@ -86,7 +87,10 @@ pub(crate) fn verify(database: &Database) -> Result<(u64, u64), Failure> {
     let (mut records, mut pages) = (0, 0);
     for (name, check) in reports? {
         if let Some(problem) = check.problems.first() {
-            return Err(Failure::Told(format!("verify found {} problems in {name}, first: {problem}", check.problems.len())));
+            return Err(Failure::Told(format!(
+                "verify found {} problems in {name}, first: {problem}",
+                check.problems.len()
+            )));
         }
         records += check.records;
         pages += check.pages;

@@ -1,7 +1,9 @@
-//! Processes of this program that the demonstration starts, and what becomes of them and of its directory when it dies itself.
+//! Processes of this program that the demonstration starts, and what becomes of them and of its directory when it dies
+//! itself.
 //!
-//! Whoever presses Ctrl-C, or kills the demonstration in another way, ends it where it stands: nothing of it runs any more. So each child has a pipe
-//! from its parent, which the system closes then. The victim ends at that, and the sweeper removes the directory.
+//! Whoever presses Ctrl-C, or kills the demonstration in another way, ends it where it stands: nothing of it runs any
+//! more. So each child has a pipe from its parent, which the system closes then. The victim ends at that, and the
+//! sweeper removes the directory.
 
 use std::{
     io,
@@ -42,7 +44,8 @@ impl Leash {
         command.spawn().map(Leash).map_err(cannot_start)
     }
 
-    /// Has a directory removed if this process dies before the leash goes. Ctrl-C, which goes to a whole group of processes, does not reach the sweeper.
+    /// Has a directory removed if this process dies before the leash goes. Ctrl-C, which goes to a whole group of
+    /// processes, does not reach the sweeper.
     pub(crate) fn sweeper(directory: &Path) -> Result<Leash, Failure> {
         Leash::start(command("demo-sweeper", directory)?.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0))
     }

@@ -22,7 +22,10 @@ impl Directory {
         let system = std::env::temp_dir();
         let parent = parent.unwrap_or(&system);
         let refused = |error: std::io::Error| {
-            Failure::Told(format!("cannot make a directory in {}: {error}; choose another place with --dir", parent.display()))
+            Failure::Told(format!(
+                "cannot make a directory in {}: {error}; choose another place with --dir",
+                parent.display()
+            ))
         };
         let space = rustix::fs::statvfs(parent).map_err(|error| refused(error.into()))?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
@@ -32,8 +35,11 @@ impl Directory {
                 "the demo needs {wanted} of disk, and {parent} has {free}; choose another place with --dir"
             )));
         }
-        let directory =
-            tempfile::Builder::new().prefix("ecotone-demo-").disable_cleanup(keep).tempdir_in(parent).map_err(refused)?;
+        let directory = tempfile::Builder::new()
+            .prefix("ecotone-demo-")
+            .disable_cleanup(keep)
+            .tempdir_in(parent)
+            .map_err(refused)?;
         let sweeper = if keep { None } else { Some(Leash::sweeper(directory.path())?) };
         Ok(Directory { directory, sweeper })
     }

@@ -1,5 +1,5 @@
-//! What the database must hold: the state of every record after its last acknowledged write, and the writes that were under way
-//! when the process was killed, which may have happened or not, but not by half.
+//! What the database must hold: the state of every record after its last acknowledged write, and the writes that were
+//! under way when the process was killed, which may have happened or not, but not by half.
 
 use crate::{
     demo::operations::{Action, Operations, THREADS},
@@ -66,8 +66,8 @@ impl Ledger {
         self.acknowledged
     }
 
-    /// Repeats a round on paper: in thread `t` every operation with a number below `done[t]` was acknowledged. With `killed`,
-    /// the first write after that may have been under way.
+    /// Repeats a round on paper: in thread `t` every operation with a number below `done[t]` was acknowledged. With
+    /// `killed`, the first write after that may have been under way.
     pub(crate) fn replay(&mut self, round: u32, done: &[u32; THREADS], killed: bool) {
         for (thread, &done) in done.iter().enumerate() {
             let mut operations = Operations::new(self.states.len(), round, thread);
@@ -148,7 +148,8 @@ mod tests {
         assert_eq!(findings(&done, &state(&done)).wrong, 0);
         let mut more = done;
         for (thread, more) in more.iter_mut().enumerate() {
-            let next = Operations::new(KEYS, 1, thread).find(|next| next.number >= *more && !next.action.writes().is_empty());
+            let next =
+                Operations::new(KEYS, 1, thread).find(|next| next.number >= *more && !next.action.writes().is_empty());
             *more = next.map_or(*more, |next| next.number + 1);
         }
         assert_ne!(state(&more), state(&done));

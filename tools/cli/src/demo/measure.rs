@@ -43,7 +43,8 @@ pub(crate) struct Limit {
     pub(crate) time: Duration,
 }
 
-/// Measures a phase as a whole; `work` gives the number of its operations. `latency` comes from the work itself, if at all.
+/// Measures a phase as a whole; `work` gives the number of its operations. `latency` comes from the work itself, if at
+/// all.
 pub(crate) fn whole(
     phase: &'static str,
     database: &Database,
@@ -58,8 +59,8 @@ pub(crate) fn whole(
     Ok(Row { phase, operations, time, latency, io: Some(difference(database.stats().io, before)) })
 }
 
-/// Measures a phase of many threads. `worker` makes each thread's work: a closure that does step `n` of the phase and gives
-/// how many operations that was; 0 ends the thread.
+/// Measures a phase of many threads. `worker` makes each thread's work: a closure that does step `n` of the phase and
+/// gives how many operations that was; 0 ends the thread.
 pub(crate) fn threads<W: FnMut(u64) -> Result<u64, Failure>>(
     phase: &'static str,
     database: &Database,

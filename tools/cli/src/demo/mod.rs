@@ -1,5 +1,5 @@
-//! `ecotone demo`: real keys in a database several times larger than its memory, loaded, read, scanned, updated, killed,
-//! reopened and checked.
+//! `ecotone demo`: real keys in a database several times larger than its memory, loaded, read, scanned, updated,
+//! killed, reopened and checked.
 
 mod check;
 pub(crate) mod child;
@@ -47,11 +47,13 @@ use crate::{
     place::{Engine, Setting, parse_size},
 };
 
-/// Loads real keys into a database several times larger than its memory, kills it in the middle of its work and checks it
+/// Loads real keys into a database several times larger than its memory, kills it in the middle of its work and checks
+/// it
 ///
-/// 2.9 million real keys (275 MiB of records) go into a database with 32 MiB of memory; eight threads work on it; then it kills
-/// a child process with SIGKILL in the middle of its work, reopens the database, and checks every write that was acknowledged.
-/// Takes about a minute and less than 1 GiB of disk, of which nothing is left at the end, nor after Ctrl-C. Only a failed check leaves the database.
+/// 2.9 million real keys (275 MiB of records) go into a database with 32 MiB of memory; eight threads work on it; then
+/// it kills a child process with SIGKILL in the middle of its work, reopens the database, and checks every write that
+/// was acknowledged. Takes about a minute and less than 1 GiB of disk, of which nothing is left at the end, nor after
+/// Ctrl-C. Only a failed check leaves the database.
 ///
 /// The last line is `verified N of N acknowledged writes`; anything else is an error, with exit code 1.
 #[derive(Debug, Args)]
@@ -120,7 +122,8 @@ impl Demo {
 
     /// In the small size ranges change their shape in small pieces, so that in a short life many do.
     fn settings(&self) -> Vec<Setting> {
-        let sizes = [("memtable", "1048576"), ("table", "65536")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let sizes =
+            [("memtable", "1048576"), ("table", "65536")].map(|(name, value)| (name.to_owned(), value.to_owned()));
         if self.small && matches!(self.engine, Engine::Adaptive) { sizes.into() } else { Vec::new() }
     }
 
@@ -133,8 +136,10 @@ impl Demo {
     }
 
     fn introduce(&self, universe: &Universe, path: &Path) -> Result<(), Failure> {
-        let paths: usize =
-            sets::paths(self.sizes().paths).zip(0..).map(|(path, line)| path.len() + check::path_value(line).len()).sum();
+        let paths: usize = sets::paths(self.sizes().paths)
+            .zip(0..)
+            .map(|(path, line)| path.len() + check::path_value(line).len())
+            .sum();
         let bytes = (universe.len() * (size_of::<u64>() + VALUE) + paths) as u64;
         let times = bytes as f64 / self.memory as f64;
         let Sizes { taxa, cities, paths } = self.sizes();
@@ -147,7 +152,8 @@ impl Demo {
     fn work(&self, universe: &Universe, path: &Path, ledger: &mut Ledger) -> Result<(Vec<Row>, [Memory; 3]), Failure> {
         let database = Database::builder(path).memory_budget(self.memory).open()?;
         let world = World::create(&database, universe, self.engine, &self.settings())?;
-        let mut rows = vec![phases::load_taxa(&world)?, phases::load_cities(&world)?, phases::load_paths(&world, self.sizes())?];
+        let mut rows =
+            vec![phases::load_taxa(&world)?, phases::load_cities(&world)?, phases::load_paths(&world, self.sizes())?];
         // What was loaded is written out now, so that the reads below are charged with their own requests only.
         database.flush()?;
         let (limit, taxa) = (self.limit(), universe.taxa.len());
@@ -195,7 +201,8 @@ impl Demo {
         let (records, pages) = check::verify(&database)?;
         drop(world);
         database.close()?;
-        let opened = format!("killed and reopened in {:.2} s: {acknowledged} acknowledged writes", opened.as_secs_f64());
+        let opened =
+            format!("killed and reopened in {:.2} s: {acknowledged} acknowledged writes", opened.as_secs_f64());
         let shaped = match self.engine {
             Engine::Adaptive => format!(", {covers} ranges covered; last seen {}", shapes.words()),
             _ => String::new(),

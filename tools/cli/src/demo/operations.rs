@@ -1,5 +1,5 @@
-//! The mixed workload as a sequence that anyone can generate again: from how many operations were acknowledged follows what
-//! the database must hold.
+//! The mixed workload as a sequence that anyone can generate again: from how many operations were acknowledged follows
+//! what the database must hold.
 //!
 //! Threads share nothing: key `i` belongs to thread `i % THREADS`, so the last write of each key is known.
 

@@ -36,7 +36,8 @@ pub(crate) fn load_taxa(world: &World<'_>) -> Result<Row, Failure> {
         let key = taxa.key(index);
         (key.to_be_bytes(), values::value(key, 0))
     });
-    let row = measure::whole("load taxa, sorted", world.database, |_| Ok(world.taxa.load_sorted(world.database, records)?));
+    let row =
+        measure::whole("load taxa, sorted", world.database, |_| Ok(world.taxa.load_sorted(world.database, records)?));
     bar.finish_and_clear();
     row
 }

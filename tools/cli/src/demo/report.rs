@@ -23,11 +23,14 @@ pub(crate) fn table(rows: &[Row]) -> String {
 fn cells(row: &Row) -> [String; 9] {
     let dash = || "–".to_owned();
     let latency = |quantile| {
-        row.latency.as_ref().map_or_else(dash, |latency| format!("{:.1}", latency.value_at_quantile(quantile) as f64 / 1e3))
+        row.latency
+            .as_ref()
+            .map_or_else(dash, |latency| format!("{:.1}", latency.value_at_quantile(quantile) as f64 / 1e3))
     };
     let each = |amount: u64, unit: f64| format!("{:.3}", amount as f64 / unit / (row.operations.max(1) as f64));
-    let io =
-        row.io.map(|io| [each(io.reads, 1.0), each(io.writes, 1.0), each(io.read_bytes, 1024.0), each(io.write_bytes, 1024.0)]);
+    let io = row.io.map(|io| {
+        [each(io.reads, 1.0), each(io.writes, 1.0), each(io.read_bytes, 1024.0), each(io.write_bytes, 1024.0)]
+    });
     let [reads, writes, read, written] = io.unwrap_or_else(|| [(); 4].map(|()| dash()));
     let rate = row.operations as f64 / row.time.as_secs_f64().max(1e-9);
     let (p50, p99) = (latency(0.5), latency(0.99));

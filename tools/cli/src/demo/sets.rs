@@ -73,7 +73,10 @@ mod tests {
         assert_eq!(integers(CITIES).count(), 199_568);
         assert_eq!(cities(usize::MAX).len(), Sizes::FULL.cities);
         let mut seen = HashSet::new();
-        assert!(integers(CITIES).filter(|&key| seen.insert(key)).eq(cities(usize::MAX)), "the order of arrival is lost");
+        assert!(
+            integers(CITIES).filter(|&key| seen.insert(key)).eq(cities(usize::MAX)),
+            "the order of arrival is lost"
+        );
         assert_eq!(paths(usize::MAX).count(), Sizes::FULL.paths);
         assert_eq!(paths(usize::MAX).collect::<HashSet<_>>().len(), Sizes::FULL.paths);
         assert!(paths(usize::MAX).all(|path| !path.is_empty() && path.len() < 1024));

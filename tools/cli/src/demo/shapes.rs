@@ -1,4 +1,5 @@
-//! Ranges of an adaptive keyspace that change their shape while it is written: the victim has them do so, and its parent is told what was seen last.
+//! Ranges of an adaptive keyspace that change their shape while it is written: the victim has them do so, and its
+//! parent is told what was seen last.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +14,8 @@ use crate::{
     kept::Kept,
 };
 
-/// Stretches of the taxa that change their shape in turn: half of them become pages while the others become tables again.
+/// Stretches of the taxa that change their shape in turn: half of them become pages while the others become tables
+/// again.
 const STRETCHES: usize = 8;
 
 /// What was going on, in bits, as it stands in a message.
@@ -51,7 +53,8 @@ impl Look {
         let counter = |wanted| counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, count)| *count);
         let now = ["absorbed_pieces", "uncovered_pieces", "opened_ranges"].map(counter);
         let bits = [Shapes::ABSORBED, Shapes::UNCOVERED, Shapes::OPENED];
-        let done = bits.iter().zip(now).zip(self.before).filter(|((_, now), before)| now > before).map(|((bit, _), _)| bit);
+        let done =
+            bits.iter().zip(now).zip(self.before).filter(|((_, now), before)| now > before).map(|((bit, _), _)| bit);
         let covered = if counter("covers") > 0 { Shapes::COVERED } else { 0 };
         let shapes = Shapes(done.sum::<u32>() | covered);
         self.before = now;
@@ -60,7 +63,11 @@ impl Look {
 }
 
 /// Hints and scans stretches of the taxa in turn until it is told to stop, and tells after each scan what was going on.
-pub(crate) fn change(world: &World<'_>, stop: &AtomicBool, tell: impl Fn(Shapes) -> Result<(), Failure>) -> Result<(), Failure> {
+pub(crate) fn change(
+    world: &World<'_>,
+    stop: &AtomicBool,
+    tell: impl Fn(Shapes) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let Kept::Ordered(taxa) = &world.taxa else { return Ok(()) };
     let (keys, mut look) = (&world.universe.taxa, Look::default());
     if !taxa.stats().counters.iter().any(|(name, _)| *name == "covers") {

@@ -1,5 +1,5 @@
-//! The process that is killed: works on the database and tells its parent, over standard output, of every write once it is
-//! acknowledged. Of an adaptive keyspace ranges change their shape meanwhile.
+//! The process that is killed: works on the database and tells its parent, over standard output, of every write once it
+//! is acknowledged. Of an adaptive keyspace ranges change their shape meanwhile.
 
 use std::{
     fs::File,

@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn names_tell_formats() {
-        let format = |name: &str| Format::of(Path::new(name)).to_possible_value().map(|value| value.get_name().to_owned());
+        let format =
+            |name: &str| Format::of(Path::new(name)).to_possible_value().map(|value| value.get_name().to_owned());
         let cases = [
             ("a.u64", "u64"),
             ("a/b.u64.zst", "u64.zst"),

@@ -34,11 +34,12 @@ use crate::{
 ///
 /// Integers become keys of 8 bytes, the highest first, so that they sort as numbers (see --u64 of the other commands).
 ///
-/// `ecotone dump OLD | ecotone load NEW` copies a keyspace: the first line of a dump says how it is written. Nothing else needs an option either
-/// if its name or its first bytes tell what it is.
+/// `ecotone dump OLD | ecotone load NEW` copies a keyspace: the first line of a dump says how it is written. Nothing
+/// else needs an option either if its name or its first bytes tell what it is.
 ///
-/// A bad line (or integer) is left out. The first ten are reported on standard error with number and reason, the good ones are loaded, and the end tells how
-/// many were bad, with exit code 1. With `--on-error stop` the load ends at the first bad line; what came before it stays.
+/// A bad line (or integer) is left out. The first ten are reported on standard error with number and reason, the good
+/// ones are loaded, and the end tells how many were bad, with exit code 1. With `--on-error stop` the load ends at the
+/// first bad line; what came before it stays.
 #[derive(Debug, Args)]
 pub(crate) struct Load {
     #[command(flatten)]
@@ -46,8 +47,8 @@ pub(crate) struct Load {
     /// The input; `-` is standard input
     #[arg(default_value = "-")]
     input: PathBuf,
-    /// What the input holds. Without it the first line of a dump decides, or else the name: .u64, .du64, .tsv, each also with .zst; anything else is
-    /// lines
+    /// What the input holds. Without it the first line of a dump decides, or else the name: .u64, .du64, .tsv, each
+    /// also with .zst; anything else is lines
     #[arg(long)]
     format: Option<Format>,
     /// Bytes of the value of an integer, made from the integer
@@ -56,8 +57,8 @@ pub(crate) struct Load {
     /// Value of each line of format lines; {line} stands for its number
     #[arg(long, value_name = "TEXT", default_value = "{line}")]
     value: String,
-    /// The input ascends, all above what is in the keyspace: fill pages directly. Found out by itself for .du64 and an empty
-    /// keyspace
+    /// The input ascends, all above what is in the keyspace: fill pages directly. Found out by itself for .du64 and an
+    /// empty keyspace
     #[arg(long)]
     sorted: bool,
     /// What a bad line does

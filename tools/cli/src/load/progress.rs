@@ -24,7 +24,9 @@ impl Input {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         if path == Path::new("-") {
             if io::stdin().is_terminal() {
-                warn("reading records from the terminal; Ctrl-D ends them, and `ecotone load --help` tells of other inputs");
+                warn(
+                    "reading records from the terminal; Ctrl-D ends them, and `ecotone load --help` tells of other inputs",
+                );
             }
             let bar = ProgressBar::no_length().with_style(style("{spinner} {bytes} ({bytes_per_sec})"));
             return Ok(Input { source: Box::new(io::stdin().lock()), bar });
@@ -38,8 +40,8 @@ impl Input {
                 display(path)
             )));
         }
-        let bar =
-            ProgressBar::new(metadata.len()).with_style(style("{wide_bar} {bytes}/{total_bytes} ({bytes_per_sec}, {eta} left)"));
+        let bar = ProgressBar::new(metadata.len())
+            .with_style(style("{wide_bar} {bytes}/{total_bytes} ({bytes_per_sec}, {eta} left)"));
         Ok(Input { source: Box::new(file), bar })
     }
 

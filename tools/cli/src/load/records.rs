@@ -9,7 +9,8 @@ use crate::{
     text::{check_record, unescape},
 };
 
-/// Longest line that is looked at. The longest record, written with an escape of four characters for every byte, is shorter.
+/// Longest line that is looked at. The longest record, written with an escape of four characters for every byte, is
+/// shorter.
 const MAX_LINE: usize = 4 * MAX_RECORD + 64;
 
 /// Characters of a bad line that are shown.
@@ -102,7 +103,8 @@ impl Records {
         if self.source.dump && !ended {
             return Err("the dump was cut off in the middle of it".to_owned());
         }
-        let (key, value) = if self.source.content == Content::Lines { self.key_line(line) } else { self.tsv_line(line) }?;
+        let (key, value) =
+            if self.source.content == Content::Lines { self.key_line(line) } else { self.tsv_line(line) }?;
         check_record(&key, &value).map(|()| (key, value))
     }
 
@@ -138,7 +140,8 @@ impl Records {
         };
         let encoding = self.source.encoding;
         let key = unescape(key).and_then(|key| encoding.decode_key(key)).map_err(|why| format!("the key {why}"))?;
-        let value = unescape(value).and_then(|value| encoding.decode_value(value)).map_err(|why| format!("the value {why}"))?;
+        let value =
+            unescape(value).and_then(|value| encoding.decode_value(value)).map_err(|why| format!("the value {why}"))?;
         Ok((key, value))
     }
 }

@@ -1,4 +1,5 @@
-//! An input whose first bytes have been looked at. They tell a compressed input and a dump, and refuse what would be loaded as garbage.
+//! An input whose first bytes have been looked at. They tell a compressed input and a dump, and refuse what would be
+//! loaded as garbage.
 
 use std::{
     io::{self, BufRead, BufReader, Cursor, Read},
@@ -36,9 +37,15 @@ pub(crate) struct Source {
 
 impl Source {
     /// Looks at an input that is called `path`, with what the user said about it.
-    pub(crate) fn new(input: Input, path: &Path, format: Option<Format>, encoding: Encoding) -> Result<Source, Failure> {
+    pub(crate) fn new(
+        input: Input,
+        path: &Path,
+        format: Option<Format>,
+        encoding: Encoding,
+    ) -> Result<Source, Failure> {
         let Format { content, zstd } = format.unwrap_or_else(|| Format::of(path));
-        let mut source = Source { content, encoding, dump: false, bytes: Box::new(BufReader::with_capacity(1 << 18, input)) };
+        let mut source =
+            Source { content, encoding, dump: false, bytes: Box::new(BufReader::with_capacity(1 << 18, input)) };
         source.unpack(path, zstd)?;
         let head = source.head(path)?;
         let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -55,8 +62,10 @@ impl Source {
     fn unpack(&mut self, path: &Path, zstd: bool) -> Result<(), Failure> {
         let start = self.head(path)?;
         if self.content.is_text() && start.starts_with(GZIP) {
-            let why =
-                format!("is compressed with gzip, which load does not read; try: gzip -dc {} | ecotone load", path.display());
+            let why = format!(
+                "is compressed with gzip, which load does not read; try: gzip -dc {} | ecotone load",
+                path.display()
+            );
             return Err(unfit(path, &why));
         }
         if zstd || self.content.is_text() && start.starts_with(ZSTD) {
@@ -81,7 +90,9 @@ impl Source {
         let found = found.map_err(|why| unfit(path, &why))?;
         if self.encoding != Encoding::default() && self.encoding != found {
             let (name, given) = (display(path), self.encoding.options());
-            return Err(Failure::Usage(format!("{name} says itself how it is written, and not with{given}; leave that out")));
+            return Err(Failure::Usage(format!(
+                "{name} says itself how it is written, and not with{given}; leave that out"
+            )));
         }
         self.bytes.skip_until(b'\n')?;
         (self.content, self.encoding, self.dump) = (Content::Tsv, found, true);
@@ -110,7 +121,8 @@ fn refuse(head: &[u8], line: &[u8], content: Content, named: bool) -> Option<Str
     }
 }
 
-/// Whether these are lines of UTF-8, the last character perhaps cut. So small integers are not, nor are others but by a rare chance.
+/// Whether these are lines of UTF-8, the last character perhaps cut. So small integers are not, nor are others but by a
+/// rare chance.
 fn is_text(head: &[u8]) -> bool {
     let text = head.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     let is_cut = text.len() + char::MAX_LEN_UTF8 > head.len();

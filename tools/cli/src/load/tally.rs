@@ -57,7 +57,9 @@ impl Tally {
         match bad {
             0 => Ok(()),
             1 => Err(Failure::Told(format!("1 bad {entry} of {input} was left out; {loaded} good ones were loaded"))),
-            _ => Err(Failure::Told(format!("{bad} bad {entry}s of {input} were left out; {loaded} good ones were loaded"))),
+            _ => Err(Failure::Told(format!(
+                "{bad} bad {entry}s of {input} were left out; {loaded} good ones were loaded"
+            ))),
         }
     }
 

@@ -60,7 +60,9 @@ pub(crate) fn bulk(
     let mut failure = None;
     let mut good = records.map_while(|record| {
         let record = record.and_then(|record| ascending(record, &mut last));
-        match record.map_or_else(|problem| tally.problem(problem).map(|()| None), |record| Ok(Some((record.key, record.value)))) {
+        match record
+            .map_or_else(|problem| tally.problem(problem).map(|()| None), |record| Ok(Some((record.key, record.value))))
+        {
             Ok(record) => Some(record),
             Err(error) => {
                 failure = Some(error);
@@ -71,7 +73,8 @@ pub(crate) fn bulk(
     let loaded = keyspace.bulk_load(good.by_ref().flatten());
     drop(good);
     // After an error a prefix is there, and only the keyspace knows how long it is.
-    let there = |_: &_| keyspace.range((Bound::Excluded(before), Bound::Unbounded)).filter(Result::is_ok).count() as u64;
+    let there =
+        |_: &_| keyspace.range((Bound::Excluded(before), Bound::Unbounded)).filter(Result::is_ok).count() as u64;
     tally.loaded = loaded.as_ref().map_or_else(there, |loaded| *loaded);
     loaded?;
     failure.map_or(Ok(()), Err)

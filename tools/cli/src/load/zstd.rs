@@ -39,7 +39,9 @@ impl<R: BufRead> Zstd<R> {
 
     fn decode(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-            self.decoder.decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1)).map_err(|error| refused(&error))?;
+            self.decoder
+                .decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1))
+                .map_err(|error| refused(&error))?;
         }
         self.decoder.read(buffer)
     }

@@ -173,7 +173,8 @@ fn integers_are_dumped_and_loaded_back() {
 
 #[test]
 fn a_dump_loads_back() {
-    let first = Place::with_lines("tab\\there\tnew\\nline\nback\\\\slash\tplain\nb\\xff\\x00\tvalue with\ttab\ngrüße\t\n");
+    let first =
+        Place::with_lines("tab\\there\tnew\\nline\nback\\\\slash\tplain\nb\\xff\\x00\tvalue with\ttab\ngrüße\t\n");
     for encoding in [&[][..], &["--hex"]] {
         let dump = first.run("dump", encoding).good();
         let second = Place::new();
@@ -200,7 +201,8 @@ fn a_reader_that_goes_away_ends_a_dump_quietly() {
     let place = Place::new();
     let lines: String = (0..50_000).map(|line| format!("key {line:08}\n")).collect();
     place.feed("load", &[], lines.as_bytes()).good();
-    let dump = || Command::new(BINARY).arg("dump").arg(place.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let dump =
+        || Command::new(BINARY).arg("dump").arg(place.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = dump().expect("the binary runs");
     drop(child.stdout.take());
     Run::of(child.wait_with_output().expect("the binary ends")).good();

@@ -23,7 +23,8 @@ fn files(database: &Path) -> Vec<PathBuf> {
 
 /// Dumps the database, with `path` damaged. Tells whether the damage was noticed.
 fn survives(place: &Place, path: &Path, damaged: &[u8], right: &[u8]) -> bool {
-    let originals: Vec<_> = files(&place.path()).into_iter().map(|path| (fs::read(&path).expect("a file"), path)).collect();
+    let originals: Vec<_> =
+        files(&place.path()).into_iter().map(|path| (fs::read(&path).expect("a file"), path)).collect();
     fs::write(path, damaged).expect("a file");
     let dump = place.run("dump", &[]);
     let verify = place.run("verify", &[]);
@@ -56,7 +57,10 @@ fn flipped_bits() {
             }
         }
     }
-    assert!(noticed.iter().any(|name| name.starts_with("pages.")), "no damage in pages.* was noticed, only in {noticed:?}");
+    assert!(
+        noticed.iter().any(|name| name.starts_with("pages.")),
+        "no damage in pages.* was noticed, only in {noticed:?}"
+    );
     assert!(!noticed.iter().any(|name| name.starts_with("manifest.")), "a copy of the manifest was missed");
     assert!(place.run("dump", &[]).good().stdout == right, "the restored database differs");
 }

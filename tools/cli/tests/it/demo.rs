@@ -20,7 +20,8 @@ fn demo(arguments: &[&str], place: &Place) -> Run {
 /// The number in the last line, which has to be `verified N of N acknowledged writes`.
 fn verified(run: &Run) -> u64 {
     let last = run.text().lines().next_back().unwrap_or_else(|| panic!("nothing was printed; {}", run.stderr));
-    let number = last.strip_prefix("verified ").and_then(|rest| rest.split(' ').next()).and_then(|number| number.parse().ok());
+    let number =
+        last.strip_prefix("verified ").and_then(|rest| rest.split(' ').next()).and_then(|number| number.parse().ok());
     let number: u64 = number.unwrap_or_else(|| panic!("the last line is {last:?}; {}", run.stderr));
     assert_eq!(last, format!("verified {number} of {number} acknowledged writes"));
     number
@@ -32,9 +33,16 @@ fn the_last_line_and_the_table() {
     let run = demo(&[], &place).good();
     // At least what was loaded; and the victim acknowledged something.
     assert!(verified(&run) > 230_000);
-    for words in
-        ["load taxa, sorted", "insert towns", "read, uniform", "read, zipf 0.99", "scan", "killed", "budget 32.0 MiB", "peak of"]
-    {
+    for words in [
+        "load taxa, sorted",
+        "insert towns",
+        "read, uniform",
+        "read, zipf 0.99",
+        "scan",
+        "killed",
+        "budget 32.0 MiB",
+        "peak of",
+    ] {
         assert!(run.text().contains(words), "{words:?} is not in {}", run.text());
     }
     assert_eq!(fs::read_dir(place.around()).expect("a directory").count(), 0, "the demo left something behind");
@@ -46,7 +54,10 @@ fn a_kept_database_can_be_used() {
     demo(&["--keep", "--memory", "16MiB"], &place).good();
     let database = fs::read_dir(place.around()).expect("a directory").flatten().next().expect("the database").path();
     let list = Run::of(Command::new(BINARY).arg("list").arg(&database).output().expect("the binary runs")).good();
-    assert_eq!(list.text().lines().filter_map(|line| line.split('\t').next()).collect::<Vec<_>>(), ["cities", "paths", "taxa"]);
+    assert_eq!(
+        list.text().lines().filter_map(|line| line.split('\t').next()).collect::<Vec<_>>(),
+        ["cities", "paths", "taxa"]
+    );
     let verify = Run::of(Command::new(BINARY).arg("verify").arg(&database).output().expect("the binary runs")).good();
     assert!(verify.text().contains("paths: 10000 records"), "{}", verify.text());
 }
@@ -58,7 +69,8 @@ fn kills_lose_nothing(engine: &str) -> Vec<String> {
     let run = demo(&["--engine", engine, "--kills", &kills], &place).good();
     verified(&run);
     assert!(run.text().contains(&format!("engine {engine}")) && run.text().contains("scan") == (engine != "hash"));
-    let lines: Vec<_> = run.text().lines().filter(|line| line.starts_with("killed and reopened")).map(str::to_owned).collect();
+    let lines: Vec<_> =
+        run.text().lines().filter(|line| line.starts_with("killed and reopened")).map(str::to_owned).collect();
     assert_eq!(lines.len().to_string(), kills);
     lines
 }
@@ -81,7 +93,8 @@ fn kills_at_any_moment_lose_nothing_of_tables() {
     kills_lose_nothing("lsm");
 }
 
-/// Whether ranges were covered is seen when the database is open again; what was going on, the process has told shortly before.
+/// Whether ranges were covered is seen when the database is open again; what was going on, the process has told shortly
+/// before.
 #[test]
 #[ignore = "long"]
 fn kills_at_any_moment_lose_nothing_of_what_changes_its_shape() {
@@ -114,7 +127,10 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 
 /// The command lines of the processes that work in a directory.
 fn processes(directory: &Path) -> Vec<String> {
-    let all = fs::read_dir("/proc").expect("Linux").flatten().filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let all = fs::read_dir("/proc")
+        .expect("Linux")
+        .flatten()
+        .filter_map(|process| fs::read(process.path().join("cmdline")).ok());
     let lines = all.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
     lines.filter(|line| line.contains(directory.to_str().expect("text"))).collect()
 }
@@ -130,7 +146,8 @@ fn interrupt() -> Signal {
 #[test]
 fn whoever_ends_it_finds_nothing_left() {
     let is_there = |path: &Path| fs::read_dir(path).expect("a directory").next().is_some();
-    for (signal, moment) in [(interrupt(), "demo-sweeper"), (interrupt(), "demo-victim"), (Signal::KILL, "demo-victim")] {
+    for (signal, moment) in [(interrupt(), "demo-sweeper"), (interrupt(), "demo-victim"), (Signal::KILL, "demo-victim")]
+    {
         let place = Place::new();
         let mut command = Command::new(BINARY);
         command.args(["demo", "--small", "--kills", "20", "--dir"]).arg(place.around()).stdout(Stdio::null());

@@ -1,5 +1,5 @@
-//! `load` on a disk that becomes full: a file system of a few megabytes, mounted in a namespace of its own, or, where that is not allowed, a limit
-//! on the size of files.
+//! `load` on a disk that becomes full: a file system of a few megabytes, mounted in a namespace of its own, or, where
+//! that is not allowed, a limit on the size of files.
 
 use std::{
     fs,
@@ -13,8 +13,9 @@ use crate::harness::{BINARY, Place, Run};
 const RECORDS: usize = 60_000;
 const VALUE: usize = 1_000;
 
-/// Begins with a mount that ends with the namespace. What it gives to others lies outside. The ballast leaves as much room as the load had; what is freed in the end
-/// is enough for all that the log holds, and for what is put in order meanwhile.
+/// Begins with a mount that ends with the namespace. What it gives to others lies outside. The ballast leaves as much
+/// room as the load had; what is freed in the end is enough for all that the log holds, and for what is put in order
+/// meanwhile.
 const MOUNTED: &str = r#"
 mount -t tmpfs -o size=56m ecotone "$DIRECTORY" || exit 77
 head -c 25165824 /dev/zero > "$DIRECTORY/ballast"
@@ -50,8 +51,9 @@ struct Results {
 
 impl Results {
     fn of(&self, name: &str) -> Run {
-        let read =
-            |ending: &str| fs::read(self.directory.join(format!("{name}.{ending}"))).expect("the script has run the command");
+        let read = |ending: &str| {
+            fs::read(self.directory.join(format!("{name}.{ending}"))).expect("the script has run the command")
+        };
         let stderr = String::from_utf8_lossy(&read("err")).into_owned();
         assert!(!stderr.contains("panicked"), "{stderr}");
         let code = String::from_utf8_lossy(&read("code")).trim().parse().expect("an exit code");
@@ -71,7 +73,11 @@ fn run(place: &Place, sorted: bool) -> Option<Results> {
     let (results, value) = (environment("results"), "v".repeat(VALUE - 7) + "{line}");
     let attempt = |directory: &Path, mut command: Command, script: &str| {
         command.args(["sh", "-c", script]).env("BINARY", BINARY).env("DIRECTORY", directory).env("RESULTS", &results);
-        command.env("INPUT", &input).env("MORE", &more).env("VALUE", &value).env("SORTED", if sorted { "--sorted" } else { "" });
+        command
+            .env("INPUT", &input)
+            .env("MORE", &more)
+            .env("VALUE", &value)
+            .env("SORTED", if sorted { "--sorted" } else { "" });
         command.output().is_ok_and(|output| output.status.success())
     };
     let unshare = |map: &[&str]| {
@@ -108,7 +114,12 @@ fn load_into_a_full_disk(sorted: bool) {
     assert!(loaded > 1_000 && loaded < RECORDS, "{loaded} records fit");
     load.fails(1, &["no space left on the disk", "free some space", "load the input again"]);
     let full = results.of("full");
-    assert_eq!((full.code, full.text()), (0, &*format!("{}1\n", "v".repeat(VALUE - 7))), "reads go on: {}", full.stderr);
+    assert_eq!(
+        (full.code, full.text()),
+        (0, &*format!("{}1\n", "v".repeat(VALUE - 7))),
+        "reads go on: {}",
+        full.stderr
+    );
     let dump = results.of("dump").good();
     let mut found: Vec<&str> = dump.text().lines().skip(1).collect();
     let line = |number: usize| format!("{:07}\t{}{}", scattered(number, sorted), "v".repeat(VALUE - 7), number + 1);

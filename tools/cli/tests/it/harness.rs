@@ -40,7 +40,10 @@ impl Run {
 
     /// Standard output as JSON, a value a line.
     pub(crate) fn json(&self) -> Vec<Value> {
-        self.text().lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"))).collect()
+        self.text()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}")))
+            .collect()
     }
 
     /// Asserts that all went well, and nothing was said on standard error.

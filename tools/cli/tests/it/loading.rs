@@ -25,7 +25,11 @@ fn integers_in_any_order_and_compressed() {
     for (name, content) in [("k.u64", integers(&[300, 5, 70_000])), ("k.u64.zst", zstd(&integers(&[300, 5, 70_000])))] {
         let place = Place::new();
         let file = place.file(name, &content);
-        assert_eq!(place.run("load", &[&file, "--values", "16"]).good().text(), "loaded 3 records into default\n", "{name}");
+        assert_eq!(
+            place.run("load", &[&file, "--values", "16"]).good().text(),
+            "loaded 3 records into default\n",
+            "{name}"
+        );
         assert_eq!(keys(&place, &["--u64"]), ["5", "300", "70000"], "{name}");
         assert_eq!(place.run("get", &["300", "--u64", "--hex"]).good().text(), "2c010000000000002c01000000000000\n");
     }
@@ -119,12 +123,18 @@ fn damaged_and_truncated_input() {
     let place = Place::new();
     let truncated = place.file("k.u64", &[integers(&[1, 2]), vec![9; 3]].concat());
     let run = place.run("load", &[&truncated]);
-    assert!(run.code == 1 && run.stderr.contains("integer 3") && run.stderr.contains("3 of its 8 bytes"), "{}", run.stderr);
+    assert!(
+        run.code == 1 && run.stderr.contains("integer 3") && run.stderr.contains("3 of its 8 bytes"),
+        "{}",
+        run.stderr
+    );
     let whole = zstd(&integers(&(0..10_000).collect::<Vec<_>>()));
     let half = place.file("half.u64.zst", &whole[..whole.len() / 2]);
     place.run("load", &[&half]).fails(1, &["cannot read", "half.u64.zst", "damaged or cut off"]);
     let plain = place.file("plain.u64.zst", b"not compressed");
-    place.run("load", &[&plain]).fails(1, &["plain.u64.zst", "not compressed with Zstandard, or it is damaged", "--format"]);
+    place
+        .run("load", &[&plain])
+        .fails(1, &["plain.u64.zst", "not compressed with Zstandard, or it is damaged", "--format"]);
     assert_eq!(place.run("verify", &[]).good().code, 0);
 }
 

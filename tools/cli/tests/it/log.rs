@@ -15,7 +15,8 @@ use crate::harness::{BINARY, Place, Run};
 /// Asserts that each of these is told at the level of debugging, with how long it took.
 fn assert_told(log: &str, wanted: &[&str]) {
     for words in wanted {
-        let line = log.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{words:?} is not told in {log}"));
+        let line =
+            log.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{words:?} is not told in {log}"));
         assert!(line.contains("DEBUG") && line.contains("took="), "{line}");
     }
 }

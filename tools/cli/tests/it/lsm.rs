@@ -64,7 +64,9 @@ fn ranges_that_became_pages_are_told() {
 #[test]
 fn what_was_deleted_and_replaced_goes_when_everything_is_compacted() {
     let place = Place::new();
-    let lines = |value: &str| -> String { (0..2000).map(|number| format!("key-{number:04}\t{}\n", value.repeat(50))).collect() };
+    let lines = |value: &str| -> String {
+        (0..2000).map(|number| format!("key-{number:04}\t{}\n", value.repeat(50))).collect()
+    };
     for value in ["old", "new"] {
         // Each of these leaves a run, since the command ends with a flush.
         place.feed("load", &["-", "--format", "tsv", "--engine", "lsm"], lines(value).as_bytes()).good();

@@ -55,7 +55,8 @@ fn towns(image: &Image) -> (BTreeMap<&'static str, u64>, Vec<&'static str>) {
 #[test]
 fn the_images_have_something_of_everything() {
     for image in [150, 30].map(|records| Image::of(1, records)) {
-        let kinds: BTreeSet<u8> = [1, 2].into_iter().flat_map(|number| page_kinds(&image, FileId::Pages(number))).collect();
+        let kinds: BTreeSet<u8> =
+            [1, 2].into_iter().flat_map(|number| page_kinds(&image, FileId::Pages(number))).collect();
         assert!(kinds.is_superset(&BTreeSet::from(PAGES)), "{kinds:?}");
         assert_eq!(all_record_kinds(&image), BTreeSet::from(RECORDS));
         assert!(batch(&image) > 0, "a double-write batch");
@@ -67,8 +68,12 @@ fn the_images_have_something_of_everything() {
 #[test]
 fn the_image_of_hash_keyspaces_has_something_of_everything() {
     let image = Image::hashed(1);
-    let segments: Vec<_> = image.files().into_iter().filter(|(file, _)| matches!(file, FileId::Segment { .. })).collect();
-    assert!(segments.len() >= 2 && segments.iter().all(|(_, bytes)| bytes[PAGE + 4] == 1), "a page of the hot log in each");
+    let segments: Vec<_> =
+        image.files().into_iter().filter(|(file, _)| matches!(file, FileId::Segment { .. })).collect();
+    assert!(
+        segments.len() >= 2 && segments.iter().all(|(_, bytes)| bytes[PAGE + 4] == 1),
+        "a page of the hot log in each"
+    );
     let kinds: BTreeSet<u8> = headers(&image).iter().map(|header| header[64]).collect();
     assert_eq!(kinds, BTreeSet::from([1, 2]), "deltas and bases");
     assert_eq!(all_record_kinds(&image), BTreeSet::from(RECORDS));

@@ -11,8 +11,8 @@ use super::{
 /// More jobs than a small database has after some writes; one that is damaged may have more for ever.
 const JOBS: usize = 100;
 
-/// Opens the database on `disk` and reads, writes, flushes and verifies it, and has ranges change their shape. Whatever the content, nothing panics and everything
-/// ends.
+/// Opens the database on `disk` and reads, writes, flushes and verifies it, and has ranges change their shape. Whatever
+/// the content, nothing panics and everything ends.
 pub(super) fn exercise(disk: &SimStorage) {
     let Ok((database, jobs)) = image::open_watched(disk, 7) else { return };
     for info in database.keyspaces() {
@@ -48,7 +48,8 @@ fn write(keyspace: &Either) {
     }
 }
 
-/// Has an adaptive keyspace bring the lower half of its keys back to tables, and the upper one into pages; others have nothing to choose.
+/// Has an adaptive keyspace bring the lower half of its keys back to tables, and the upper one into pages; others have
+/// nothing to choose.
 fn reshape(keyspace: &Either) {
     if let Either::Ordered(keyspace) = keyspace {
         let _ = keyspace.hint(.."key/000900", Hint::WriteMostly);

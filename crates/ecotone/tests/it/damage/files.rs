@@ -16,7 +16,8 @@ use super::{
 
 const PAGE: usize = 4096;
 
-/// Whether a file is a segment that the log does not use yet, or any more: what it holds lies below the replay position.
+/// Whether a file is a segment that the log does not use yet, or any more: what it holds lies below the replay
+/// position.
 fn is_spare(image: &Image, file: FileId, bytes: &[u8]) -> bool {
     let number = |offset: usize| u64::from_le_bytes(*bytes[offset..].first_chunk().expect("eight bytes"));
     let replay = || Manifest::decode(&image.files()[&MANIFESTS[0]], 1).expect("a whole manifest").replay;
@@ -104,11 +105,16 @@ fn remove(image: &Image) {
             verdict => panic!("{place}: {verdict:?}"),
         };
         match file {
-            FileId::Log(_) => assert!(error.is_corruption() && error.to_string().contains(&file.to_string()), "{error}"),
+            FileId::Log(_) => {
+                assert!(error.is_corruption() && error.to_string().contains(&file.to_string()), "{error}")
+            }
             _ => assert!(error.to_string().contains(&file.to_string()), "{error}"),
         }
         disk.put(file, &bytes);
-        assert!(matches!(examine(&disk, std::slice::from_ref(image.now()), &place), Verdict::Intact), "{place}, then restored");
+        assert!(
+            matches!(examine(&disk, std::slice::from_ref(image.now()), &place), Verdict::Intact),
+            "{place}, then restored"
+        );
     }
 }
 
@@ -141,7 +147,10 @@ fn a_lost_log_segment_is_named_or_was_not_needed() {
                 match examine(&disk, std::slice::from_ref(image.now()), &place) {
                     Verdict::Intact => {}
                     Verdict::Refused(error) => {
-                        assert!(error.is_corruption() && error.to_string().contains(&file.to_string()), "{place}: {error}");
+                        assert!(
+                            error.is_corruption() && error.to_string().contains(&file.to_string()),
+                            "{place}: {error}"
+                        );
                         needed += usize::from(how == "missing");
                     }
                     verdict => panic!("{place}: {verdict:?}"),
@@ -157,7 +166,9 @@ fn without_both_copies_of_the_manifest_it_is_no_database() {
     for image in Image::all(1) {
         let disk = image.copy();
         MANIFESTS.iter().for_each(|file| disk.remove(*file).unwrap());
-        let Verdict::Refused(Error::NotADatabase { why, .. }) = examine(&disk, std::slice::from_ref(image.now()), "none") else {
+        let Verdict::Refused(Error::NotADatabase { why, .. }) =
+            examine(&disk, std::slice::from_ref(image.now()), "none")
+        else {
             panic!("a database without a manifest");
         };
         assert!(why.contains("manifest"), "{why}");
@@ -189,7 +200,8 @@ fn files_under_each_others_names_are_refused() {
 /// Each data file with the next one of its kind.
 fn swap(image: &Image) {
     let files: Vec<_> = image.files().into_iter().filter(|(file, _)| file.keyspace().is_some()).collect();
-    let pairs = files.windows(2).map(|pair| (&pair[0], &pair[1])).filter(|((one, _), (other, _))| one.kind() == other.kind());
+    let pairs =
+        files.windows(2).map(|pair| (&pair[0], &pair[1])).filter(|((one, _), (other, _))| one.kind() == other.kind());
     let mut swapped = 0;
     for ((one, bytes_of_one), (other, bytes_of_other)) in pairs {
         let disk = image.copy();

@@ -1,4 +1,5 @@
-//! What the lives of the images are: the first one by engine, which leaves something of everything that the engine has in files, and the last one.
+//! What the lives of the images are: the first one by engine, which leaves something of everything that the engine has
+//! in files, and the last one.
 
 use std::ops::Range;
 
@@ -24,8 +25,8 @@ impl Life {
         (0..records / 15).for_each(|i| self.insert(1, i * 100, 310));
     }
 
-    /// What leaves memory comes into deltas and from there into bases; the last of it is flushed, and of what comes then some leaves memory again, which the log
-    /// tells.
+    /// What leaves memory comes into deltas and from there into bases; the last of it is flushed, and of what comes
+    /// then some leaves memory again, which the log tells.
     pub(super) fn fill_hashed(&mut self) {
         self.insert_and_compact(600);
         (0..40).for_each(|i| self.insert(2, i * 10, 40));
@@ -41,7 +42,8 @@ impl Life {
         }
     }
 
-    /// A last level that is large enough for another one above it, which gets what is compacted of some runs, and two more runs. What was loaded last only the log has.
+    /// A last level that is large enough for another one above it, which gets what is compacted of some runs, and two
+    /// more runs. What was loaded last only the log has.
     pub(super) fn fill_lsm(&mut self) {
         self.load_towns(260);
         self.make_runs(0, 0..5, MIDDLE);
@@ -52,9 +54,9 @@ impl Life {
         self.load_notes(100);
     }
 
-    /// Ranges that become pages, with ranges of tables between them. Of the third one a compaction makes all tables count again, since it has more pages than the runs that
-    /// come have tables; of the second one a run stays above its pages; what is written to the first one is flushed into these. Of the
-    /// last one only the log tells.
+    /// Ranges that become pages, with ranges of tables between them. Of the third one a compaction makes all tables
+    /// count again, since it has more pages than the runs that come have tables; of the second one a run stays above
+    /// its pages; what is written to the first one is flushed into these. Of the last one only the log tells.
     pub(super) fn fill_adaptive(&mut self) {
         self.load_towns(300);
         [0..180, 200..380, 400..2_170].into_iter().for_each(|range| self.hint(range, Hint::ReadMostly));
@@ -79,7 +81,8 @@ impl Life {
         self.bulk_load(2, (1_000..1_000 + count).map(|number| (number, value(number, 250))));
     }
 
-    /// Flushes a run in each round, all of the same keys from one on: some with other values of so many bytes, some deleted.
+    /// Flushes a run in each round, all of the same keys from one on: some with other values of so many bytes, some
+    /// deleted.
     fn make_runs(&mut self, first: u32, rounds: Range<u32>, bytes: usize) {
         for round in rounds {
             for i in 0..=44 {

@@ -1,5 +1,6 @@
-//! One flipped bit in every byte. By default in every byte of the headers and of the manifest and in some of the rest, in seconds; with `ECOTONE_FULL=1` in
-//! every byte of every sector that holds something and in one of the others, which takes long.
+//! One flipped bit in every byte. By default in every byte of the headers and of the manifest and in some of the rest,
+//! in seconds; with `ECOTONE_FULL=1` in every byte of every sector that holds something and in one of the others, which
+//! takes long.
 
 use std::ops::Range;
 
@@ -26,7 +27,8 @@ fn header(file: FileId) -> Range<usize> {
     }
 }
 
-/// Offsets to flip: those that `always` are, and of the rest every `used`-th byte that is not zero and every `unused`-th that is.
+/// Offsets to flip: those that `always` are, and of the rest every `used`-th byte that is not zero and every
+/// `unused`-th that is.
 fn offsets(bytes: &[u8], always: [Range<usize>; 2], used: usize, unused: usize) -> Vec<usize> {
     if std::env::var_os("ECOTONE_FULL").is_some() {
         return all_offsets(bytes);
@@ -51,7 +53,8 @@ fn all_offsets(bytes: &[u8]) -> Vec<usize> {
     sectors.flat_map(of_sector).collect()
 }
 
-/// Flips one bit at a time of all files that `which` takes. Gives how often the database was refused, hurt, intact, shorter.
+/// Flips one bit at a time of all files that `which` takes. Gives how often the database was refused, hurt, intact,
+/// shorter.
 fn flip(image: &Image, which: impl Fn(FileId) -> bool, used: usize, unused: usize) -> [usize; 4] {
     flip_on(image, &|| image.copy(), which, used, unused)
 }
@@ -75,7 +78,8 @@ fn flip_on(
             disk.flip_bit(file, offset as u64, bit);
             // Everything but the last write is known to be synced.
             let last = file == last_segment && offset >= last_write;
-            let allowed = if last { &image.states[image.states.len() - 2..] } else { std::slice::from_ref(image.now()) };
+            let allowed =
+                if last { &image.states[image.states.len() - 2..] } else { std::slice::from_ref(image.now()) };
             let verdict = examine(&disk, allowed, &place);
             // Never a newer format: a flip in a version is a flip like any other.
             assert!(verdict.errors().iter().all(ecotone::Error::is_corruption), "{place}: {:?}", verdict.errors());

@@ -1,7 +1,8 @@
-//! Databases as each version wrote them, kept under `fixtures`: whatever changes, they open and hold what they held. `ECOTONE_BLESS=1` writes the newest
-//! anew, of each engine whose test is run, which is right only if no version that wrote the old one was released. Version 2 has marks in the log; version 3 has two copies
-//! of the manifest, log segments that name their successors, and runs of the hash engine whose pages of tags have a checksum each; version 4 has a manifest
-//! that knows unwritten keyspaces.
+//! Databases as each version wrote them, kept under `fixtures`: whatever changes, they open and hold what they held.
+//! `ECOTONE_BLESS=1` writes the newest anew, of each engine whose test is run, which is right only if no version that
+//! wrote the old one was released. Version 2 has marks in the log; version 3 has two copies of the manifest, log
+//! segments that name their successors, and runs of the hash engine whose pages of tags have a checksum each; version 4
+//! has a manifest that knows unwritten keyspaces.
 
 use std::{fmt::Write, fs, path::PathBuf};
 

@@ -1,5 +1,5 @@
-//! Small databases that ended with something in every file: pages or tables, a double-write batch, structural records and operations that only the log has. What
-//! they went through is in `fill`.
+//! Small databases that ended with something in every file: pages or tables, a double-write batch, structural records
+//! and operations that only the log has. What they went through is in `fill`.
 
 use std::{
     collections::BTreeMap,
@@ -86,7 +86,8 @@ impl Image {
         Self::made(seed, ["lsm"; 2], Life::fill_lsm)
     }
 
-    /// The same with an adaptive keyspace, of which some ranges are tables, and the others pages in all ways. The second one is a tree.
+    /// The same with an adaptive keyspace, of which some ranges are tables, and the others pages in all ways. The
+    /// second one is a tree.
     pub(super) fn adaptive(seed: u64) -> Self {
         Self::made(seed, ["adaptive", "tree"], Life::fill_adaptive)
     }
@@ -139,7 +140,8 @@ impl Image {
         self.disk.crash(Crash::KeepAll)
     }
 
-    /// Where in [`last_segment`](Self::last_segment) the last write begins. No mark behind it says that it was synced, so damage cannot be told from a torn end.
+    /// Where in [`last_segment`](Self::last_segment) the last write begins. No mark behind it says that it was synced,
+    /// so damage cannot be told from a torn end.
     pub(super) fn last_write(&self) -> usize {
         let bytes = &self.files()[&self.last_segment()];
         let number = |offset: usize| u64::from_le_bytes(*bytes[offset..].first_chunk().expect("eight bytes"));
@@ -156,7 +158,10 @@ impl Image {
     /// The log segment that the last life wrote.
     pub(super) fn last_segment(&self) -> FileId {
         let start = |bytes: &[u8]| u64::from_le_bytes(bytes[24..32].try_into().expect("eight bytes"));
-        let logs = self.files().into_iter().filter(|(id, bytes)| matches!(id, FileId::Log(_)) && bytes.starts_with(b"ECOTLOG"));
+        let logs = self
+            .files()
+            .into_iter()
+            .filter(|(id, bytes)| matches!(id, FileId::Log(_)) && bytes.starts_with(b"ECOTLOG"));
         logs.max_by_key(|(_, bytes)| start(bytes)).expect("there is a log").0
     }
 }
@@ -171,7 +176,8 @@ impl Jobs {
     }
 }
 
-/// All engines as a database has them, with small parts. The ledger is left out: it would read more than is asked for, and tables may have been made to say anything.
+/// All engines as a database has them, with small parts. The ledger is left out: it would read more than is asked for,
+/// and tables may have been made to say anything.
 pub(super) fn families() -> [Arc<dyn Family>; 4] {
     let tree = TreeFamily::default();
     let lsm = LsmFamily::tiny().unjudged().behind(Arc::new(tree.clone()));
@@ -201,7 +207,11 @@ pub(crate) fn open_within(disk: &SimStorage, seed: u64, budget: usize) -> Result
 /// Opens a keyspace, of whatever kind it is.
 pub(super) fn keyspace(database: &Database, name: &str) -> Result<Either> {
     let hashed = database.keyspaces().iter().any(|info| info.name == name && info.engine == "hash");
-    if hashed { database.open_hash_keyspace(name).map(Either::Hashed) } else { database.open_keyspace(name).map(Either::Ordered) }
+    if hashed {
+        database.open_hash_keyspace(name).map(Either::Hashed)
+    } else {
+        database.open_keyspace(name).map(Either::Ordered)
+    }
 }
 
 /// Closes a database whose files do not matter any more, without the I/O of a proper end.

@@ -40,8 +40,8 @@ impl Verdict {
     }
 }
 
-/// Opens the database on `disk` and reads everything. Every answer must fit one of the `allowed` contents, of which the last is the right one, and the
-/// same one for all answers.
+/// Opens the database on `disk` and reads everything. Every answer must fit one of the `allowed` contents, of which the
+/// last is the right one, and the same one for all answers.
 ///
 /// # Panics
 /// If an answer is wrong, or something panicked; the message names `place`, which says what the damage was.
@@ -115,7 +115,12 @@ impl Reading {
         }
     }
 
-    fn scan(&mut self, keyspace: u32, order: Order, records: impl Iterator<Item = ecotone::Result<(Vec<u8>, Vec<u8>)>>) {
+    fn scan(
+        &mut self,
+        keyspace: u32,
+        order: Order,
+        records: impl Iterator<Item = ecotone::Result<(Vec<u8>, Vec<u8>)>>,
+    ) {
         let mut scanned = Scanned { keyspace, order, records: Vec::new(), complete: true };
         for record in records {
             match record {
@@ -143,7 +148,11 @@ impl Reading {
             )
         };
         let clean = self.errors.is_empty();
-        assert!(clean || self.problems > 0, "{place}: reading fails and verify finds nothing: {:?}", self.errors.first());
+        assert!(
+            clean || self.problems > 0,
+            "{place}: reading fails and verify finds nothing: {:?}",
+            self.errors.first()
+        );
         match allowed.len() - 1 - found {
             _ if !clean => Verdict::Hurt(self.errors),
             0 => Verdict::Intact,
@@ -166,7 +175,8 @@ impl Scanned {
 
     fn fits_in_any_order(&self, expected: BTreeMap<&Vec<u8>, &Vec<u8>>) -> bool {
         let found: BTreeMap<_, _> = self.records.iter().map(|(key, value)| (key, value)).collect();
-        let same = found.len() == self.records.len() && found.iter().all(|(key, value)| expected.get(key) == Some(value));
+        let same =
+            found.len() == self.records.len() && found.iter().all(|(key, value)| expected.get(key) == Some(value));
         same && (found.len() == expected.len() || !self.complete)
     }
 }

@@ -106,7 +106,8 @@ impl Life {
         self.note(&changes);
     }
 
-    /// Says how a range of the first keyspace will be used, and lets that have its effect, and nothing that it need not.
+    /// Says how a range of the first keyspace will be used, and lets that have its effect, and nothing that it need
+    /// not.
     pub(super) fn hint(&self, numbers: Range<u32>, hint: Hint) {
         let keyspace = self.ordered(1);
         keyspace.hint(key(numbers.start)..key(numbers.end), hint).expect("a hint");

@@ -39,7 +39,9 @@ fn live(disk: &SimStorage, random: &mut SmallRng) -> Result<()> {
             let durability = if random.random_bool(0.05) { Durability::Sync } else { Durability::Buffered };
             let key = format!("{id}{:05}", random.random_range(0..2_000) * 7 % 1_999);
             match random.random_bool(0.75) {
-                true => keyspace.durability(durability).insert(key, vec![random.random(); random.random_range(0..500)])?,
+                true => {
+                    keyspace.durability(durability).insert(key, vec![random.random(); random.random_range(0..500)])?
+                }
                 false => keyspace.durability(durability).remove(key)?,
             }
         }
@@ -112,7 +114,8 @@ fn what_a_crash_left_is_repaired_to_what_opening_gives() {
 fn after_crashes_and_a_clean_end_the_pages_alone_hold_everything() {
     let rounds: u64 = std::env::var("ECOTONE_REPAIR_CRASHES").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
     let mut whole = 0;
-    // The first ones have a change that a crash cut off and whose pages would hide later writes if production ids came before sequences.
+    // The first ones have a change that a crash cut off and whose pages would hide later writes if production ids came
+    // before sequences.
     for seed in 100..100 + rounds {
         let disk = crashed(seed);
         touch(&disk, seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
@@ -133,8 +136,8 @@ fn fill(database: &Database, byte: u8, length: usize) {
     (0..600_u32).for_each(|i| unlogged.insert(i.to_be_bytes(), vec![byte; length]).unwrap());
 }
 
-/// A life that a power failure ends at an I/O of a flush of values so long, after another keyspace has made the log so many records longer, of which nothing is synced.
-/// `None` if the flush has no such I/O.
+/// A life that a power failure ends at an I/O of a flush of values so long, after another keyspace has made the log so
+/// many records longer, of which nothing is synced. `None` if the flush has no such I/O.
 fn flush_cut_off(at: u64, length: usize, logged: u32) -> Option<SimStorage> {
     let disk = SimStorage::new(2);
     let database = image::open(&disk, 1).unwrap();
@@ -151,7 +154,8 @@ fn flush_cut_off(at: u64, length: usize, logged: u32) -> Option<SimStorage> {
     (!ended).then_some(found)
 }
 
-/// Cuts a flush off at every third I/O. The next life writes values so long over everything and is closed; the pages alone must hold these then.
+/// Cuts a flush off at every third I/O. The next life writes values so long over everything and is closed; the pages
+/// alone must hold these then.
 fn later_pages_win(cut_off: impl Fn(u64) -> Option<SimStorage>, length: usize) {
     let mut points = 2;
     while let Some(disk) = cut_off(points) {
@@ -168,13 +172,15 @@ fn later_pages_win(cut_off: impl Fn(u64) -> Option<SimStorage>, length: usize) {
     assert!(points > 30, "{points} I/Os");
 }
 
-/// A page outlives the end of the log that was there when it was written. What replaces it in the next life is not as far in the log, and newer all the same.
+/// A page outlives the end of the log that was there when it was written. What replaces it in the next life is not as
+/// far in the log, and newer all the same.
 #[test]
 fn a_page_that_outlived_the_log_gives_way_to_what_replaced_it() {
     later_pages_win(|at| flush_cut_off(at, 100, 1_000), 150);
 }
 
-/// A reorganisation is cut off. The pages that it would have replaced are written again in the next life, in which nothing is logged before, and are newer.
+/// A reorganisation is cut off. The pages that it would have replaced are written again in the next life, in which
+/// nothing is logged before, and are newer.
 #[test]
 fn a_change_that_was_cut_off_gives_way_to_what_is_written_later() {
     later_pages_win(|at| flush_cut_off(at, 150, 0), 100);

@@ -44,8 +44,10 @@ fn trap_04_model_drift() {
                 .zip(&answers)
                 .all(|(number, answer)| answer.as_ref().is_ok_and(|answer| right((number, answer))) || answer.is_err())
         );
-        let errors =
-            answers.iter().filter(|answer| answer.as_ref().is_err_and(|error| error.to_string().contains("pages.1"))).count();
+        let errors = answers
+            .iter()
+            .filter(|answer| answer.as_ref().is_err_and(|error| error.to_string().contains("pages.1")))
+            .count();
         let scanned = store.scan(KEYSPACE, (Bound::Unbounded, Bound::Unbounded), false);
         let problems = store.verify().unwrap();
         // A page that the index no longer names is nobody's concern.

@@ -1,5 +1,5 @@
-//! Bad input: what a small database answers when its files are damaged, cut, missing, exchanged, or newer than the program. The answer is right or an
-//! error; never a panic, never a wrong answer.
+//! Bad input: what a small database answers when its files are damaged, cut, missing, exchanged, or newer than the
+//! program. The answer is right or an error; never a panic, never a wrong answer.
 
 mod directory;
 mod everything;

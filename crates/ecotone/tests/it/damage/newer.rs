@@ -14,7 +14,8 @@ use super::{
     seal::seal,
 };
 
-/// Examines a copy in which one byte of `file` is another and all checksums are right. Of the manifest both copies are changed.
+/// Examines a copy in which one byte of `file` is another and all checksums are right. Of the manifest both copies are
+/// changed.
 fn with_byte(image: &Image, file: FileId, offset: usize, byte: u8) -> Verdict {
     let disk = image.copy();
     for file in if MANIFESTS.contains(&file) { MANIFESTS.to_vec() } else { vec![file] } {
@@ -88,7 +89,10 @@ fn root(image: &Image) -> Vec<u8> {
 /// Changes a byte of a root, or of one within it, which makes the form of it a later one.
 fn later_root(image: &Image, root: &[u8], offset: usize, form: u8) {
     let file = MANIFESTS[0];
-    let place = image.files()[&file].windows(root.len()).position(|window| window == root).expect("the root is in the manifest");
+    let place = image.files()[&file]
+        .windows(root.len())
+        .position(|window| window == root)
+        .expect("the root is in the manifest");
     found_newer(&with_byte(image, file, place + offset, form), "keyspace 1 in the manifest", form.into());
 }
 
@@ -122,7 +126,8 @@ fn later_forms(image: &Image, form: u8) {
     let (mut refused, has_parts) = (0, image.engines[0] == "adaptive");
     for (file, bytes) in image.files().into_iter().filter(|(file, _)| matches!(file, FileId::Log(_))) {
         for offset in records_of(&bytes) {
-            // Behind the frame, the number of the keyspace and the part, if there are any. Those before the replay position are not read.
+            // Behind the frame, the number of the keyspace and the part, if there are any. Those before the replay
+            // position are not read.
             let part = usize::from(has_parts && bytes[offset + 9] == 1);
             let verdict = (bytes[offset + 8] == 2).then(|| with_byte(image, file, offset + 9 + 1 + part, form));
             if let Some(verdict) = verdict.filter(|verdict| !verdict.errors().is_empty()) {
@@ -145,8 +150,10 @@ fn later_pages(image: &Image, kinds: &[u8]) {
         let used = image.files()[&FileId::Pages(1)].clone();
         let pages = (1..used.len() / 4096).filter(|page| used[page * 4096 + 5] == kind);
         let verdicts: Vec<Verdict> = pages.map(|page| with_byte(image, FileId::Pages(1), page * 4096 + 4, 2)).collect();
-        let found =
-            verdicts.iter().filter(|verdict| !verdict.errors().is_empty()).inspect(|verdict| found_newer(verdict, "pages.1", 2));
+        let found = verdicts
+            .iter()
+            .filter(|verdict| !verdict.errors().is_empty())
+            .inspect(|verdict| found_newer(verdict, "pages.1", 2));
         assert!(found.count() > 0, "a page of kind {kind} in use: {verdicts:?}");
     }
 }
@@ -168,7 +175,8 @@ fn feature_bits_are_refused_unless_they_may_be_ignored() {
 fn later_kinds_of_log_records_and_operations_are_refused() {
     for image in Image::all(1) {
         let log = image.last_segment();
-        // The first record stands behind the header: nine bytes of frame, of which the last is the kind, one of the count, then an operation.
+        // The first record stands behind the header: nine bytes of frame, of which the last is the kind, one of the
+        // count, then an operation.
         let (kind, operation) = (4096 + 8, 4096 + 10);
         assert_eq!(image.files()[&log][kind..=operation], [1, 1, 1], "a batch of one value");
         refused_as_newer(&image, log, kind, 4);

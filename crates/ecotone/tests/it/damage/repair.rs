@@ -1,4 +1,5 @@
-//! Repair of databases that are damaged in every place: nothing is lost but what is told, and nothing is wrong but what is called doubtful.
+//! Repair of databases that are damaged in every place: nothing is lost but what is told, and nothing is wrong but what
+//! is called doubtful.
 
 use ecotone::internal::substrate::{limits::PAGE, storage::FileId};
 use ecotone_testkit::{
@@ -54,7 +55,8 @@ fn an_intact_database_comes_back_whole() {
     let repaired = repair(&image.copy());
     assert_eq!(repaired.fits(image.now(), "intact"), 0);
     assert!(repaired.report.is_complete() && repaired.report.problems.is_empty(), "{:#?}", repaired.report);
-    let names: Vec<_> = repaired.report.keyspaces.iter().map(|keyspace| (keyspace.id, keyspace.name.as_str())).collect();
+    let names: Vec<_> =
+        repaired.report.keyspaces.iter().map(|keyspace| (keyspace.id, keyspace.name.as_str())).collect();
     assert_eq!(names, NAMES);
     assert!(repaired.report.keyspaces.iter().all(|keyspace| keyspace.indexed && keyspace.records > 0));
 }
@@ -71,7 +73,8 @@ fn without_a_manifest_only_the_names_are_lost() {
     assert!(!repaired.of(1).indexed);
 }
 
-/// Keyspaces that the manifest knows without a record come back with those of the log, and a keyspace that nobody wrote to comes back empty.
+/// Keyspaces that the manifest knows without a record come back with those of the log, and a keyspace that nobody wrote
+/// to comes back empty.
 #[test]
 fn keyspaces_whose_first_write_is_in_the_log_alone_come_back_whole() {
     for flushes in [false, true] {
@@ -190,7 +193,10 @@ fn a_damaged_log_costs_what_was_written_there() {
             for key in image.now().keys().chain(repaired.content.keys()).filter(|key| !touched(key)) {
                 assert_eq!(repaired.content.get(key), begins.get(key), "byte {at}, manifest {manifest}");
             }
-            assert!(repaired.fits_but(image.now(), touched) || !repaired.report.is_complete(), "byte {at}, manifest {manifest}");
+            assert!(
+                repaired.fits_but(image.now(), touched) || !repaired.report.is_complete(),
+                "byte {at}, manifest {manifest}"
+            );
         }
     }
 }

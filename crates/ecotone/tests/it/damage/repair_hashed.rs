@@ -1,4 +1,5 @@
-//! Repair of hash keyspaces. Their keys have no order, so what is doubtful is all of a keyspace; what is saved nevertheless is looked at key by key.
+//! Repair of hash keyspaces. Their keys have no order, so what is doubtful is all of a keyspace; what is saved
+//! nevertheless is looked at key by key.
 
 use ecotone::internal::substrate::{
     limits::PAGE,
@@ -91,7 +92,8 @@ fn files_of_a_hashed_keyspace_that_are_cut_or_missing_are_told() {
     for (file, bytes) in data_files(&base) {
         for length in [Some(0), Some(100), Some(PAGE), Some(bytes.len() / 2 + 5), Some(bytes.len() - 1), None] {
             // Without manifest and log nobody knows of a keyspace that has no file.
-            let is_only = data_files(&base).iter().filter(|(other, _)| other.keyspace() == file.keyspace()).count() == 1;
+            let is_only =
+                data_files(&base).iter().filter(|(other, _)| other.keyspace() == file.keyspace()).count() == 1;
             for manifest in [true, false].into_iter().filter(|manifest| *manifest || length.is_some() || !is_only) {
                 let disk = base.crash(Crash::KeepAll);
                 if !manifest {

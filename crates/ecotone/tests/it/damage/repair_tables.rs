@@ -1,4 +1,5 @@
-//! Repair of keyspaces that are made of tables, and of tables above pages: whatever is damaged costs its own records, and what is told to be doubtful, and no more.
+//! Repair of keyspaces that are made of tables, and of tables above pages: whatever is damaged costs its own records,
+//! and what is told to be doubtful, and no more.
 
 use ecotone::internal::substrate::{
     limits::PAGE,
@@ -40,7 +41,8 @@ fn without_a_manifest_the_log_tells_which_tables_count() {
     }
 }
 
-/// Neither manifest nor log: one image as it is, with runs and two levels, whose first life ended with a flush; and one that a flush and compactions made smaller.
+/// Neither manifest nor log: one image as it is, with runs and two levels, whose first life ended with a flush; and one
+/// that a flush and compactions made smaller.
 #[test]
 fn tables_alone_are_judged_by_what_they_say() {
     for image in images() {
@@ -60,7 +62,8 @@ fn data_files(image: &Image) -> impl Iterator<Item = (FileId, Vec<u8>)> {
     image.files().into_iter().filter(|(file, _)| file.keyspace().is_some())
 }
 
-/// Damages a copy, repairs it, and gives the keys that are wrong; they are all told. With a manifest these are keys of `lost` alone.
+/// Damages a copy, repairs it, and gives the keys that are wrong; they are all told. With a manifest these are keys of
+/// `lost` alone.
 fn assert_costs(image: &Image, damage: &dyn Fn(&SimStorage), file: FileId, lost: &Keys, place: &str) -> usize {
     let mut count = 0;
     for manifest in [true, false] {
@@ -151,8 +154,8 @@ fn pages_below_tables_that_are_missing_are_told() {
     }
 }
 
-/// What the last life wrote may be lost with a part of the log; of the rest what is wrong is told. Without a manifest the log is reapplied from its beginning, so
-/// a gap may bring older values of any key back, which the report says.
+/// What the last life wrote may be lost with a part of the log; of the rest what is wrong is told. Without a manifest
+/// the log is reapplied from its beginning, so a gap may bring older values of any key back, which the report says.
 #[test]
 fn damage_of_the_log_costs_what_was_written_there() {
     for image in images() {
@@ -171,8 +174,9 @@ fn damage_of_the_log_costs_what_was_written_there() {
                     let place = format!("{}: byte {offset} of {file}, manifest {manifest}", image.engines[0]);
                     let is_end = file == image.last_segment() && offset >= image.last_write();
                     let has_gap = !repaired.report.log_gaps.is_empty();
-                    let is_told =
-                        |key: &Key| repaired.is_hurt(key) || (is_touched(key) && (is_end || has_gap)) || (!manifest && has_gap);
+                    let is_told = |key: &Key| {
+                        repaired.is_hurt(key) || (is_touched(key) && (is_end || has_gap)) || (!manifest && has_gap)
+                    };
                     let wrong = repaired.wrong(image.now()).into_iter().find(|key| !is_told(key));
                     assert!(wrong.is_none(), "{place}: {wrong:?} is wrong and was not told, {:#?}", repaired.report);
                 }

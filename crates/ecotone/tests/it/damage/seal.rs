@@ -1,4 +1,5 @@
-//! Makes changed files whole again: the checksums of every format, computed as `docs/format/` says, so that a change gets past them.
+//! Makes changed files whole again: the checksums of every format, computed as `docs/format/` says, so that a change
+//! gets past them.
 
 use ecotone::internal::substrate::storage::FileId;
 use ecotone_sys::checksum::crc32c;
@@ -49,7 +50,8 @@ fn double(bytes: &mut [u8]) {
     put(bytes, 12, sum);
 }
 
-/// The first page of a file that is written once, and the sum with which those of its other pages begin, which have its birth.
+/// The first page of a file that is written once, and the sum with which those of its other pages begin, which have its
+/// birth.
 fn named(file: FileId, bytes: &mut [u8]) -> u32 {
     let seed = crc32c(0, &file.identity().to_le_bytes());
     let sum = crc32c(seed, bytes.get(4..PAGE).unwrap_or_default());
@@ -84,7 +86,8 @@ fn run(file: FileId, bytes: &mut [u8]) {
     }
 }
 
-/// Index and filter of a table, as its header says where they are, then the header, then blocks and what the index has between them and itself.
+/// Index and filter of a table, as its header says where they are, then the header, then blocks and what the index has
+/// between them and itself.
 fn table(file: FileId, bytes: &mut [u8]) {
     let (size, end) = (1 << bytes.get(64).copied().unwrap_or(0).clamp(12, 14), bytes.len());
     let number = |offset| u32_at(bytes, offset).unwrap_or(0);
@@ -104,7 +107,9 @@ fn table(file: FileId, bytes: &mut [u8]) {
 
 /// Blocks of so many bytes, counted from a number on; one of zeros was never written.
 fn blocks(bytes: &mut [u8], size: usize, seed: u32, first: u32) {
-    for (number, block) in (0_u32..).zip(bytes.chunks_mut(size)).filter(|(_, block)| block.iter().any(|&byte| byte != 0)) {
+    for (number, block) in
+        (0_u32..).zip(bytes.chunks_mut(size)).filter(|(_, block)| block.iter().any(|&byte| byte != 0))
+    {
         let seed = crc32c(seed, &first.wrapping_add(number).to_le_bytes());
         let sum = crc32c(seed, block.get(4..).unwrap_or_default());
         put(block, 0, sum);
@@ -114,7 +119,9 @@ fn blocks(bytes: &mut [u8], size: usize, seed: u32, first: u32) {
 /// The header page has its own form; a page of zeros was never written.
 fn pages(file: FileId, bytes: &mut [u8]) {
     let seed = crc32c(0, &file.identity().to_le_bytes());
-    for (number, page) in (0_u32..).zip(bytes.chunks_exact_mut(PAGE)).filter(|(_, page)| page.iter().any(|&byte| byte != 0)) {
+    for (number, page) in
+        (0_u32..).zip(bytes.chunks_exact_mut(PAGE)).filter(|(_, page)| page.iter().any(|&byte| byte != 0))
+    {
         let seed = if number == 0 { seed } else { crc32c(seed, &number.to_le_bytes()) };
         let sum = crc32c(seed, &page[4..]);
         put(page, 0, sum);
@@ -126,7 +133,9 @@ fn log(bytes: &mut [u8]) {
     let header = crc32c(0, bytes.get(..SECTOR - 4).unwrap_or_default());
     put(bytes, SECTOR - 4, header);
     let fields = |offset| u64_at(bytes, offset);
-    let (Some(database), Some(start), Some(first), Some(incarnation)) = (fields(16), fields(24), fields(32), fields(40)) else {
+    let (Some(database), Some(start), Some(first), Some(incarnation)) =
+        (fields(16), fields(24), fields(32), fields(40))
+    else {
         return;
     };
     let seed = crc32c(crc32c(0, &database.to_le_bytes()), &incarnation.to_le_bytes());

@@ -1,4 +1,5 @@
-//! Changes that checksums do not show, as somebody makes them who wants harm: the database may say anything, and does not panic.
+//! Changes that checksums do not show, as somebody makes them who wants harm: the database may say anything, and does
+//! not panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,8 +15,8 @@ fn ordered() -> Image {
     Image::of(1, 30)
 }
 
-/// Changes single bytes that are not zero, every `stride`-th, of the files that `which` takes. Every third change is of one bit, the others make the
-/// byte 0 or 255.
+/// Changes single bytes that are not zero, every `stride`-th, of the files that `which` takes. Every third change is of
+/// one bit, the others make the byte 0 or 255.
 fn change(image: &Image, which: impl Fn(FileId) -> bool, stride: usize) {
     let stride = if std::env::var_os("ECOTONE_FULL").is_some() { 1 } else { stride };
     let mut panics = Vec::new();
@@ -63,7 +64,9 @@ fn changed_logs_do_not_panic() {
 
 #[test]
 fn changed_double_write_areas_do_not_panic() {
-    [ordered(), Image::adaptive(1)].iter().for_each(|image| change(image, |file| matches!(file, FileId::Double(_)), 83));
+    [ordered(), Image::adaptive(1)]
+        .iter()
+        .for_each(|image| change(image, |file| matches!(file, FileId::Double(_)), 83));
 }
 
 #[test]

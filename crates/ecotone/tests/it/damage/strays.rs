@@ -67,7 +67,8 @@ fn an_old_manifest_removes_nothing_of_what_came_after_it() {
     }
 }
 
-/// Whatever the end of a creation, a first write or a drop leaves, the next life opens, has no files but those of its keyspaces, and can write to these.
+/// Whatever the end of a creation, a first write or a drop leaves, the next life opens, has no files but those of its
+/// keyspaces, and can write to these.
 fn crash_everywhere(before: &[&str], act: impl Fn(&Database) -> Result<(), Error>) {
     let disk = SimStorage::new(2);
     let database = image::open(&disk, 7).unwrap();

@@ -27,7 +27,9 @@ impl Keys {
     pub(super) fn have(&self, key: &[u8]) -> bool {
         match self {
             Keys::These(keys) => keys.contains(key),
-            Keys::From(lower, upper) => key >= lower.as_slice() && upper.as_ref().is_none_or(|upper| key < upper.as_slice()),
+            Keys::From(lower, upper) => {
+                key >= lower.as_slice() && upper.as_ref().is_none_or(|upper| key < upper.as_slice())
+            }
         }
     }
 }

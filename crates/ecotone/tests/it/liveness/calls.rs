@@ -24,7 +24,8 @@ pub(crate) enum Focus {
 }
 
 impl Focus {
-    pub(crate) const ALL: [Focus; 5] = [Focus::Batches, Focus::Closures, Focus::Iterators, Focus::Flushes, Focus::Writes];
+    pub(crate) const ALL: [Focus; 5] =
+        [Focus::Batches, Focus::Closures, Focus::Iterators, Focus::Flushes, Focus::Writes];
 
     /// Calls of this kind, by their numbers.
     fn calls(self) -> &'static [u32] {
@@ -201,8 +202,11 @@ impl<'a> Caller<'a> {
             let number = first + record;
             let keyspace = if which == 1 { &self.keyspaces[1] } else { logged[(record % 2) as usize] };
             // Tiny ones have keys of four bytes and no value.
-            let (key, value) =
-                if length == 0 { (key(number)[4..].to_vec(), Vec::new()) } else { (key(number), value(number, length)) };
+            let (key, value) = if length == 0 {
+                (key(number)[4..].to_vec(), Vec::new())
+            } else {
+                (key(number), value(number, length))
+            };
             either!(keyspace, keyspace => match record % 7 {
                 6 => batch.remove(keyspace, key),
                 _ => batch.insert(keyspace, key, value),

@@ -1,12 +1,14 @@
 //! Every call returns: with an answer, or with an error that says what to do (`docs/design/waiting.md`).
 //!
-//! An *episode* is a database with a small memory budget that many threads use at a time in every way there is: with iterators that stay open, batches of every
-//! shape, closures that call the database, flushes and checks beside each other, on a disk that is full now and then. It is closed and opened again with
-//! other budgets. What is judged is time alone (and that no value is another key's): each call, and the episode as a whole, must end within a bound. A
+//! An *episode* is a database with a small memory budget that many threads use at a time in every way there is: with
+//! iterators that stay open, batches of every shape, closures that call the database, flushes and checks beside each
+//! other, on a disk that is full now and then. It is closed and opened again with other budgets. What is judged is time
+//! alone (and that no value is another key's): each call, and the episode as a whole, must end within a bound. A
 //! watchdog tells who is in what call since when, and the stacks of all threads.
 //!
-//! The disk is the simulated one, the workers and the clock are those of the product. `ECOTONE_LIVENESS=N` sets the number of episodes of each engine
-//! (`just liveness`), `ECOTONE_SEED` the first one. A seed gives the calls; the schedule is the machine's.
+//! The disk is the simulated one, the workers and the clock are those of the product. `ECOTONE_LIVENESS=N` sets the
+//! number of episodes of each engine (`just liveness`), `ECOTONE_SEED` the first one. A seed gives the calls; the
+//! schedule is the machine's.
 
 mod calls;
 mod watch;
@@ -77,7 +79,11 @@ impl Shape {
 ///
 /// # Errors
 /// What did not end, or ended in what is no answer.
-pub(crate) fn run(engine: &'static str, seeds: std::ops::Range<u64>, bounds: Bounds) -> std::result::Result<(), String> {
+pub(crate) fn run(
+    engine: &'static str,
+    seeds: std::ops::Range<u64>,
+    bounds: Bounds,
+) -> std::result::Result<(), String> {
     for seed in seeds {
         let mut random = SmallRng::seed_from_u64(seed);
         let shape = Shape::drawn(engine, &mut random);
@@ -88,7 +94,9 @@ pub(crate) fn run(engine: &'static str, seeds: std::ops::Range<u64>, bounds: Bou
         });
         let episode = episode.expect("there is a thread");
         // A thread that hangs is left behind.
-        let what = |wrong: String| format!("{engine}, liveness, seed {seed} (the schedule is the machine's), {shape:?}: {wrong}");
+        let what = |wrong: String| {
+            format!("{engine}, liveness, seed {seed} (the schedule is the machine's), {shape:?}: {wrong}")
+        };
         watch.over(&|| episode.is_finished()).map_err(what)?;
         episode.join().unwrap_or_else(|panic| Err(format!("a panic: {}", told_by(&*panic)))).map_err(what)?;
         println!("{shape:?}, seed {seed}: {:.1} s; {}", watch.elapsed().as_secs_f64(), watch.summary());
@@ -126,8 +134,10 @@ pub(crate) fn open(disk: &SimStorage, budget: usize) -> Result<Database> {
     let tree = TreeFamily::default();
     let lsm = LsmFamily::default().behind(Arc::new(tree.clone()));
     let adaptive = AdaptiveFamily::beside(&lsm, &tree);
-    let families: Vec<Arc<dyn Family>> = vec![Arc::new(tree), Arc::new(lsm), Arc::new(HashFamily::default()), Arc::new(adaptive)];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SystemClock::default()), workers: 4, families };
+    let families: Vec<Arc<dyn Family>> =
+        vec![Arc::new(tree), Arc::new(lsm), Arc::new(HashFamily::default()), Arc::new(adaptive)];
+    let parts =
+        Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SystemClock::default()), workers: 4, families };
     Database::builder("simulated").memory_budget(budget).open_parts(parts)
 }
 
@@ -155,7 +165,8 @@ fn live(
     random: &mut SmallRng,
     watch: &Arc<Watch>,
 ) -> std::result::Result<(), String> {
-    let made = |name, logged| keyspace(database, name, shape.engine, logged).map_err(|error| format!("{name}: {error}"));
+    let made =
+        |name, logged| keyspace(database, name, shape.engine, logged).map_err(|error| format!("{name}: {error}"));
     let keyspaces = [made("logged", true)?, made("unlogged", false)?, made("other", true)?];
     let (over, calls) = (AtomicBool::new(false), shape.calls.div_ceil(shape.threads));
     watch.note(shape.threads, "the threads make their calls");
@@ -168,8 +179,10 @@ fn live(
             })
             .collect();
         let filler = shape.full_disk.then(|| scope.spawn(|| fill_up(disk, &over, random.random())));
-        let ended: std::result::Result<Vec<()>, String> =
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect();
+        let ended: std::result::Result<Vec<()>, String> = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect();
         over.store(true, Ordering::SeqCst);
         filler.into_iter().for_each(|filler| filler.join().expect("it does not panic"));
         ended.map(drop)

@@ -75,7 +75,8 @@ impl Watch {
         while !is_over() {
             // The episode's own thread, which comes last, waits for the others.
             let (_, callers) = self.slots.split_last().expect("there is one");
-            let longest = callers.iter().filter_map(|slot| slot.lock().unwrap().clone()).max_by_key(|(_, since)| since.elapsed());
+            let longest =
+                callers.iter().filter_map(|slot| slot.lock().unwrap().clone()).max_by_key(|(_, since)| since.elapsed());
             match longest {
                 Some((what, since)) if since.elapsed() > self.bounds.call => {
                     return Err(self.report(&format!("{what} has not returned in {:?}", since.elapsed())));
@@ -107,7 +108,8 @@ fn stacks() -> String {
     // Into a file: a debugger stops this process, which could not read from a pipe.
     let told = tempfile::NamedTempFile::new().ok().and_then(|file| {
         let output = file.reopen().ok()?;
-        let gdb = Command::new("timeout").args(debugger).stdin(Stdio::null()).stderr(Stdio::null()).stdout(output).status();
+        let gdb =
+            Command::new("timeout").args(debugger).stdin(Stdio::null()).stderr(Stdio::null()).stdout(output).status();
         gdb.ok().filter(|status| status.success())?;
         std::fs::read_to_string(file.path()).ok()
     });

@@ -1,4 +1,5 @@
-//! Traps that a crash springs: each story is ended at many of its I/Os, in several ways, and what the next life finds is judged.
+//! Traps that a crash springs: each story is ended at many of its I/Os, in several ways, and what the next life finds
+//! is judged.
 
 use std::ops::Bound;
 
@@ -43,7 +44,8 @@ fn end_at(world: &World, index: u64, story: &Story) {
     }
 }
 
-/// Fills the log until it calls for relief, which writes out what is old and checkpoints, and goes on. What is synced is only what `level` says.
+/// Fills the log until it calls for relief, which writes out what is old and checkpoints, and goes on. What is synced
+/// is only what `level` says.
 fn fill_log(world: &mut World, version: u8, level: impl Fn(u32) -> Level) -> ecotone::Result<()> {
     for number in 0..1_900 {
         // In the order of the keys, so that pages that became dirty late stay dirty.
@@ -162,8 +164,8 @@ fn rounds(world: &mut World, count: u8) -> ecotone::Result<()> {
     Ok(())
 }
 
-/// Flushes and compactions beside checkpoints, ended at every I/O: each memtable is in the log or in a table that is named, and no table goes that a checkpoint
-/// or the log still needs.
+/// Flushes and compactions beside checkpoints, ended at every I/O: each memtable is in the log or in a table that is
+/// named, and no table goes that a checkpoint or the log still needs.
 #[test]
 #[ignore = "long"]
 fn trap_11_flushes_and_compactions_beside_checkpoints() {
@@ -178,8 +180,9 @@ fn trap_11_flushes_and_compactions_beside_checkpoints() {
     ios.into_iter().for_each(|index| end_at(&world, index, story));
 }
 
-/// What is carved and absorbed beside checkpoints, ended at every I/O: a record is in the log, in a table that counts, or in a page that is named, and whatever
-/// a checkpoint or the log still needs is neither removed nor written over (trap 5).
+/// What is carved and absorbed beside checkpoints, ended at every I/O: a record is in the log, in a table that counts,
+/// or in a page that is named, and whatever a checkpoint or the log still needs is neither removed nor written over
+/// (trap 5).
 #[test]
 #[ignore = "long"]
 fn trap_11_absorptions_beside_checkpoints() {
@@ -192,7 +195,8 @@ fn trap_11_absorptions_beside_checkpoints() {
     ios.into_iter().for_each(|index| end_at(&world, index, story));
 }
 
-/// Compactions, folds and merges beside checkpoints, ended at every I/O: no file goes that a checkpoint or the log still needs.
+/// Compactions, folds and merges beside checkpoints, ended at every I/O: no file goes that a checkpoint or the log
+/// still needs.
 #[test]
 #[ignore = "long"]
 fn trap_14_no_file_of_a_needed_checkpoint_goes_by_compactions_and_folds() {

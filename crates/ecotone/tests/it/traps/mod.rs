@@ -28,7 +28,8 @@ pub(crate) fn value(number: u32, version: u8, bytes: usize) -> Vec<u8> {
     value
 }
 
-/// Opens a database, and its keyspace by a first read of no record: whoever opens one does that for all who come meanwhile, so he must not stand still.
+/// Opens a database, and its keyspace by a first read of no record: whoever opens one does that for all who come
+/// meanwhile, so he must not stand still.
 fn in_use(engine: Engine, disk: &SimStorage) -> Box<dyn Store> {
     let store = engine().open(disk, 1).unwrap();
     assert_eq!(store.get(KEYSPACE, b"zzz").unwrap(), None);
@@ -51,7 +52,8 @@ impl World {
         store.create(KEYSPACE).unwrap();
         let mut world = World { engine, disk, store, model: Model::new() };
         let records: Vec<_> = lengths.zip(0..).map(|(bytes, number)| (key(number), value(number, 0, bytes))).collect();
-        let changes: Vec<_> = records.iter().map(|(key, value)| ((KEYSPACE, key.clone()), Some(value.clone()))).collect();
+        let changes: Vec<_> =
+            records.iter().map(|(key, value)| ((KEYSPACE, key.clone()), Some(value.clone()))).collect();
         match engine().kind() {
             Kind::Ordered => _ = world.store.bulk_load(KEYSPACE, records).unwrap(),
             Kind::Hashed => changes.chunks(100).for_each(|changes| world.store.write(changes, Level::Sync).unwrap()),
@@ -83,7 +85,9 @@ impl World {
 
     fn content(&self) -> Vec<(Key, Vec<u8>)> {
         let mut all = match (self.engine)().kind() {
-            Kind::Ordered => self.store.scan(KEYSPACE, (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded), false).unwrap(),
+            Kind::Ordered => {
+                self.store.scan(KEYSPACE, (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded), false).unwrap()
+            }
             Kind::Hashed => self.store.walk(KEYSPACE).unwrap(),
         };
         all.sort_unstable();

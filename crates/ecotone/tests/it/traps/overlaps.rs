@@ -22,7 +22,10 @@ fn pages_with(world: &World, number: u32) -> Vec<PageKind> {
     let files = world.disk.files();
     let pages = (0..).zip(files[&FILE].chunks_exact(PAGE));
     let pages = pages.filter_map(|(page, bytes)| Page::parse(bytes, Place { file: FILE.identity(), page }).ok());
-    pages.filter(|page| page.kind() != PageKind::Index && page.get(&key(number)).is_some()).map(|page| page.kind()).collect()
+    pages
+        .filter(|page| page.kind() != PageKind::Index && page.get(&key(number)).is_some())
+        .map(|page| page.kind())
+        .collect()
 }
 
 #[test]
@@ -43,7 +46,8 @@ fn trap_01_stale_admission() {
     world.check(Ending::Closed, "after a late read");
 }
 
-/// A scan that stands still after `stops` stops while all that is dirty goes to its pages and out of the cache. False if it has no more so many.
+/// A scan that stands still after `stops` stops while all that is dirty goes to its pages and out of the cache. False
+/// if it has no more so many.
 fn interrupted_scan(reverse: bool, stops: usize) -> bool {
     let mut world = World::loaded(tree, (0..600).map(|_| 900));
     for number in (0..600).step_by(3) {
@@ -90,7 +94,10 @@ fn trap_03_no_key_is_twice_in_a_page_chain() {
     }
     world.store.flush().unwrap();
     let kinds: Vec<Vec<PageKind>> = (36..40).chain(1_000..1_004).map(|number| pages_with(&world, number)).collect();
-    assert!(kinds.contains(&vec![PageKind::Overflow]) && kinds.contains(&vec![PageKind::Base]), "nothing spilled: {kinds:?}");
+    assert!(
+        kinds.contains(&vec![PageKind::Overflow]) && kinds.contains(&vec![PageKind::Base]),
+        "nothing spilled: {kinds:?}"
+    );
     // Updates of the same length stay where the key is, of all that the chain holds.
     for number in (36..40).chain(1_000..1_004) {
         world.write(number, Some(value(number, 2, 900)), Level::Buffered).unwrap();
@@ -108,7 +115,8 @@ fn trap_03_no_key_is_twice_in_a_page_chain() {
     world.check(Ending::Closed, "after the deletes");
 }
 
-/// The key is in base and overflow pages, and its delete in the cache: it may leave there only when the pages are without the key, synced.
+/// The key is in base and overflow pages, and its delete in the cache: it may leave there only when the pages are
+/// without the key, synced.
 #[test]
 fn trap_09_a_delete_stays_as_long_as_its_page_has_the_key() {
     let mut world = World::loaded(tree, (0..40).map(|_| 900));

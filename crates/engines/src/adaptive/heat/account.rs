@@ -1,11 +1,12 @@
-//! What scans of a cell have lost since it was absorbed last, and whether that has paid (decision 14, "Price", "Caution").
+//! What scans of a cell have lost since it was absorbed last, and whether that has paid (decision 14, "Price",
+//! "Caution").
 
 /// Caution at most.
 const MOST_CAUTION: f64 = 64.0;
 /// The part of the scans that there were at most, since it became pages or tables, with which a cell is cold.
 const COLD: f64 = 0.25;
-/// The weight of a scan by that of the next, in the mean of what one loses. Of all scans since the last adaptation it would be far less than just before the next, if they
-/// began to lose with a burst of writes.
+/// The weight of a scan by that of the next, in the mean of what one loses. Of all scans since the last adaptation it
+/// would be far less than just before the next, if they began to lose with a burst of writes.
 const KEPT: f64 = 255.0 / 256.0;
 /// Scans below which a cell is not judged.
 const FEW: f64 = 100.0;
@@ -47,14 +48,28 @@ impl Adapted {
 
     /// Of two ranges, all together.
     pub(super) fn with(self, other: Adapted) -> Adapted {
-        Adapted { cost: self.cost + other.cost, saved: self.saved + other.saved, is_whole: self.is_whole && other.is_whole }
+        Adapted {
+            cost: self.cost + other.cost,
+            saved: self.saved + other.saved,
+            is_whole: self.is_whole && other.is_whole,
+        }
     }
 }
 
 impl Default for Account {
     fn default() -> Account {
         let (last, adapted) = ((0.0, 0.0), None);
-        Account { scans: 0.0, most_scans: 0.0, waste: 0.0, air: 0.0, last, lost: 0.0, lately: 0.0, caution: 1.0, adapted }
+        Account {
+            scans: 0.0,
+            most_scans: 0.0,
+            waste: 0.0,
+            air: 0.0,
+            last,
+            lost: 0.0,
+            lately: 0.0,
+            caution: 1.0,
+            adapted,
+        }
     }
 }
 

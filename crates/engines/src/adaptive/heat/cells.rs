@@ -35,7 +35,8 @@ impl Default for Cells {
 }
 
 impl Cells {
-    /// A scan began at a key, and lost so many nanoseconds by sources besides one, or 1 where scans are counted alone; and would have lost so many to pages.
+    /// A scan began at a key, and lost so many nanoseconds by sources besides one, or 1 where scans are counted alone;
+    /// and would have lost so many to pages.
     pub(super) fn note(&mut self, from: &[u8], lost: (f64, f64)) {
         let cell = self.0.partition_point(|cell| cell.lower.as_slice() <= from).saturating_sub(1);
         let cell = &mut self.0[cell];

@@ -1,4 +1,5 @@
-//! Which ranges scans would have in pages, and which are not worth them any more (decision 14, "Finding hot ranges", "Price", "Caution", "Going back").
+//! Which ranges scans would have in pages, and which are not worth them any more (decision 14, "Finding hot ranges",
+//! "Price", "Caution", "Going back").
 
 mod account;
 mod cells;
@@ -11,11 +12,12 @@ use self::{account::Adapted, cells::Cells};
 const MEMORY: f64 = 600e9;
 /// Nanoseconds from one look to the next that count as such at most.
 const LOOK: u64 = 1_000_000_000;
-/// How many times its price a range has to have lost: with no knowledge of what comes, renting until the rent is twice the price loses at most three times
-/// what who knows it loses.
+/// How many times its price a range has to have lost: with no knowledge of what comes, renting until the rent is twice
+/// the price loses at most three times what who knows it loses.
 const PATIENCE: f64 = 2.0;
 
-/// The part of all scans of which it counts how much they read. The cells at both ends of what is hot reach far beyond it.
+/// The part of all scans of which it counts how much they read. The cells at both ends of what is hot reach far beyond
+/// it.
 const HOT: f64 = 15.0 / 16.0;
 /// The part of them with which a cell is not looked at: all such cells have less than the rest.
 const FEW: f64 = (1.0 - HOT) / cells::MOST as f64;
@@ -32,7 +34,8 @@ pub(super) type Stretch = (Vec<u8>, Option<Vec<u8>>);
 #[derive(Debug, Clone, Default)]
 pub(super) struct Heat {
     cells: Cells,
-    /// Where they began, whatever they lost: as if each had lost 1. Of ranges that lose nothing `cells` resolves nothing.
+    /// Where they began, whatever they lost: as if each had lost 1. Of ranges that lose nothing `cells` resolves
+    /// nothing.
     begun: Cells,
     looked_at: u64,
     /// Whether anybody has scanned since then.
@@ -47,7 +50,8 @@ impl Heat {
         self.is_used = true;
     }
 
-    /// It is so late now. Time in which nobody scans does not count: who comes back from another phase finds what he left.
+    /// It is so late now. Time in which nobody scans does not count: who comes back from another phase finds what he
+    /// left.
     pub(super) fn tick(&mut self, now: u64) {
         let passed = now.saturating_sub(mem::replace(&mut self.looked_at, now)).min(LOOK);
         let passed = if mem::take(&mut self.is_used) { passed as f64 } else { 0.0 };
@@ -57,8 +61,9 @@ impl Heat {
         }
     }
 
-    /// The ranges of which each cell has lost its price, that first which has lost the most for its own. `price` tells what it costs to adapt a range, in nanoseconds; none where
-    /// there is nothing to adapt. Each adaptation costs `fixed` besides.
+    /// The ranges of which each cell has lost its price, that first which has lost the most for its own. `price` tells
+    /// what it costs to adapt a range, in nanoseconds; none where there is nothing to adapt. Each adaptation costs
+    /// `fixed` besides.
     pub(super) fn candidates(
         &self,
         fixed: f64,
@@ -126,13 +131,15 @@ impl Heat {
         })
     }
 
-    /// Bytes of the smallest ranges in which nearly all scans began, as far as is resolved, of those that `bytes` tells for each.
+    /// Bytes of the smallest ranges in which nearly all scans began, as far as is resolved, of those that `bytes` tells
+    /// for each.
     pub(super) fn hot_bytes(&self, bytes: impl Fn(Stretch) -> u64) -> u64 {
         let (cells, nearly_all) = self.densest(bytes);
         cells[..nearly_all].iter().map(|(.., bytes)| bytes).sum()
     }
 
-    /// Where those ranges begin and end, with others that are nearly as hot, ascending; none where they are many, since nothing is hot apart from the rest then.
+    /// Where those ranges begin and end, with others that are nearly as hot, ascending; none where they are many, since
+    /// nothing is hot apart from the rest then.
     pub(super) fn hot_bounds(&self, bytes: impl Fn(Stretch) -> u64) -> Vec<Vec<u8>> {
         let (cells, nearly_all) = self.densest(bytes);
         let Some((_, scans, bytes)) = cells[..nearly_all].last() else { return Vec::new() };
@@ -150,14 +157,18 @@ impl Heat {
         bounds.filter(|bound| !bound.is_empty()).collect()
     }
 
-    /// The cells in which scans began, the densest first, with scans and bytes of each; and how many of them it takes for nearly all scans.
+    /// The cells in which scans began, the densest first, with scans and bytes of each; and how many of them it takes
+    /// for nearly all scans.
     fn densest(&self, bytes: impl Fn(Stretch) -> u64) -> (Vec<(usize, f64, u64)>, usize) {
         let scans = |cell: &usize| self.begun.get(*cell).account.scans();
         let all = (0..self.begun.len()).map(|cell| scans(&cell)).sum::<f64>();
         let of = |cell: usize| (cell, scans(&cell), bytes(self.begun.stretch(&(cell..cell + 1))));
         let mut cells: Vec<_> = (0..self.begun.len()).filter(|cell| scans(cell) > FEW * all).map(of).collect();
-        // A quotient each: products of two of them are rounded, and would be no total order. Without bytes it is infinite.
-        cells.sort_by(|(_, scans, bytes), (_, other, others)| (other / *others as f64).total_cmp(&(scans / *bytes as f64)));
+        // A quotient each: products of two of them are rounded, and would be no total order. Without bytes it is
+        // infinite.
+        cells.sort_by(|(_, scans, bytes), (_, other, others)| {
+            (other / *others as f64).total_cmp(&(scans / *bytes as f64))
+        });
         let mut left = HOT * all;
         let are_left = |(_, scans, _): &&(usize, f64, u64)| {
             let are_left = left > 0.0;
@@ -260,7 +271,9 @@ mod tests {
     /// Seconds of scans of a range, each of which loses 10 microseconds, a hundred a second.
     fn scan(heat: &mut Heat, now: &mut u64, seconds: u32, (lower, keys): (u32, u32)) {
         for second in 0..seconds {
-            (0..100).for_each(|scan| heat.note(&(lower + random(second * 100 + scan) % keys).to_be_bytes(), (10_000.0, 4000.0)));
+            (0..100).for_each(|scan| {
+                heat.note(&(lower + random(second * 100 + scan) % keys).to_be_bytes(), (10_000.0, 4000.0))
+            });
             *now += SECOND;
             heat.tick(*now);
         }
@@ -303,7 +316,8 @@ mod tests {
         assert_eq!(worth(&heat, 1000.0, 20_000.0), None);
     }
 
-    /// A quarter at one end that is pages already is as hot as the rest, and is not counted with all that lies beyond it.
+    /// A quarter at one end that is pages already is as hot as the rest, and is not counted with all that lies beyond
+    /// it.
     #[test]
     fn what_is_hot_is_resolved_where_nothing_is_lost() {
         let (mut heat, mut now) = (Heat::default(), 0);

@@ -178,7 +178,8 @@ fn an_absorption_ends_when_its_keyspace_is_dropped() {
         world.keyspace.absorb(&key(400), &key(800)).unwrap();
         put(&mut world, &mut model, (0..KEYS).step_by(2), &[1; 100]);
         let (keyspace, storage) = (world.keyspace.clone(), world.environment.storage.clone());
-        let files = || storage.list().unwrap().into_iter().filter(|file| file.keyspace() == Some(3)).collect::<Vec<_>>();
+        let files =
+            || storage.list().unwrap().into_iter().filter(|file| file.keyspace() == Some(3)).collect::<Vec<_>>();
         let was_over = thread::scope(|scope| {
             let mut job = Walk::new(scope, &[Phase::Pages], || keyspace.absorb(b"a", b"z"));
             if let Some(ended) = (0..stop).find_map(|_| job.step()) {
@@ -201,7 +202,8 @@ fn an_absorption_ends_when_its_keyspace_is_dropped() {
     }
 }
 
-/// By what was read of tables that an absorption ends, their indexes are chosen, as by what was read of others that are gone.
+/// By what was read of tables that an absorption ends, their indexes are chosen, as by what was read of others that are
+/// gone.
 #[test]
 fn what_was_read_of_tables_that_are_absorbed_is_not_forgotten() {
     let (mut world, mut model) = (World::new(2, AdaptiveOptions::default()), Model::new());

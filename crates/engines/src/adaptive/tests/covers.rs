@@ -40,15 +40,20 @@ fn check_some(world: &World, model: &Model, random: &mut SmallRng, seed: u64) {
         assert_eq!(world.keyspace.get(&key).unwrap().as_ref(), model.get(&key), "seed {seed}: {key:?}");
     }
     let keys: Vec<_> = (0..random.random_range(1..50)).map(|_| key(random.random_range(0..KEYS + 60))).collect();
-    assert!(world.multi_get(&keys).iter().zip(&keys).all(|(found, key)| found.as_ref() == model.get(key)), "seed {seed}");
+    assert!(
+        world.multi_get(&keys).iter().zip(&keys).all(|(found, key)| found.as_ref() == model.get(key)),
+        "seed {seed}"
+    );
     let (lower, width) = (random.random_range(0..KEYS), random.random_range(1..100));
-    let wanted: Vec<_> = model.range(key(lower)..key(lower + width)).map(|(key, value)| (key.clone(), value.clone())).collect();
+    let wanted: Vec<_> =
+        model.range(key(lower)..key(lower + width)).map(|(key, value)| (key.clone(), value.clone())).collect();
     let range = || (Bound::Included(key(lower)), Bound::Excluded(key(lower + width)));
     assert_eq!(world.collect(range(), false), wanted, "seed {seed}");
     assert!(world.collect(range(), true).into_iter().rev().eq(wanted), "seed {seed}");
 }
 
-/// Trap 12: absorptions, openings, uncoverings, compactions and flushes in any order, and lives in between; what is flushed goes into runs, into pages, or by chance.
+/// Trap 12: absorptions, openings, uncoverings, compactions and flushes in any order, and lives in between; what is
+/// flushed goes into runs, into pages, or by chance.
 #[test]
 fn trap_12_what_was_written_is_read_whatever_shape_its_range_has() {
     let (mut absorbed, mut compacted, mut diverted) = (0, 0, 0);
@@ -199,7 +204,9 @@ fn many_keys_are_found_at_once_whatever_shape_their_ranges_have() {
     let (mut world, mut model) = (World::new(2, AdaptiveOptions::default()), Model::new());
     (0..KEYS).for_each(|number| world.put(&mut model, number, (number % 5 > 0).then_some(&[1; 90][..])));
     world.flush();
-    [(50, 350), (400, 700), (710, 790)].into_iter().for_each(|(from, to)| world.keyspace.absorb(&key(from), &key(to)).unwrap());
+    [(50, 350), (400, 700), (710, 790)]
+        .into_iter()
+        .for_each(|(from, to)| world.keyspace.absorb(&key(from), &key(to)).unwrap());
     (0..KEYS).step_by(3).for_each(|number| world.put(&mut model, number, (number % 2 > 0).then_some(&[2; 90][..])));
     world.flush();
     let keys: Vec<_> = (0..KEYS + 60).chain(0..KEYS).map(key).collect();
@@ -210,7 +217,8 @@ fn many_keys_are_found_at_once_whatever_shape_their_ranges_have() {
 #[test]
 fn a_piece_has_few_pages_however_little_counts_above_them() {
     let insert = Insert::Batch;
-    let (mut world, mut model) = (World::new(6, AdaptiveOptions { insert, ..AdaptiveOptions::default() }), Model::new());
+    let (mut world, mut model) =
+        (World::new(6, AdaptiveOptions { insert, ..AdaptiveOptions::default() }), Model::new());
     (0..4 * KEYS).for_each(|number| world.put(&mut model, number, Some(&[1; 100])));
     world.flush();
     let (lower, upper) = (key(0), key(4 * KEYS));

@@ -46,7 +46,8 @@ fn reshape(world: &World, random: &mut SmallRng) {
     }
 }
 
-/// Trap 2: both ends are held at any point, while what is behind them moves from memory into tables, from there into pages that were read before, and back.
+/// Trap 2: both ends are held at any point, while what is behind them moves from memory into tables, from there into
+/// pages that were read before, and back.
 #[test]
 fn trap_02_a_cursor_gives_each_key_once_with_what_it_said_since_it_was_made() {
     for seed in 0..30 {

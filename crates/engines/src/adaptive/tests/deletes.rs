@@ -38,7 +38,8 @@ fn trap_09_a_tombstone_over_pages_ends_in_these() {
     world.expect(&model);
 }
 
-/// What was in a table when its range was covered does not come back when all tables count there again, or nothing is covered.
+/// What was in a table when its range was covered does not come back when all tables count there again, or nothing is
+/// covered.
 #[test]
 fn trap_09_what_did_not_count_is_gone_when_tables_count_again() {
     for is_opened in [true, false] {
@@ -63,7 +64,8 @@ fn trap_09_what_did_not_count_is_gone_when_tables_count_again() {
     }
 }
 
-/// What was in a table when its range was covered does not come back with the table's further ways, though its tombstone ended.
+/// What was in a table when its range was covered does not come back with the table's further ways, though its
+/// tombstone ended.
 #[test]
 fn trap_09_what_does_not_count_stays_away() {
     let (mut world, mut model) = covered();

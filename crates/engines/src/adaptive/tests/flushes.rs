@@ -85,7 +85,8 @@ fn a_range_of_which_something_was_deleted_has_that_above_it() {
     world.expect(&model);
 }
 
-/// Decision 15, invariant 7: of the oldest of them a record does not count that is in pages, newer, and the run that it would be in is above the floor.
+/// Decision 15, invariant 7: of the oldest of them a record does not count that is in pages, newer, and the run that it
+/// would be in is above the floor.
 #[test]
 fn what_does_not_count_is_left_out_where_small_runs_become_one() {
     let options = AdaptiveOptions { insert: Insert::Batch, adapt: 0, ..AdaptiveOptions::default() };
@@ -104,7 +105,11 @@ fn what_does_not_count_is_left_out_where_small_runs_become_one() {
         flushed(&mut world, &[number], b"elsewhere");
     }
     while world.keyspace.lsm.lsm().compact_next().unwrap() {}
-    assert_eq!((world.stat("runs"), world.stat("levels"), world.stat("table_records")), (1, 0, 5), "10, 50, 70, 80, 90");
+    assert_eq!(
+        (world.stat("runs"), world.stat("levels"), world.stat("table_records")),
+        (1, 0, 5),
+        "10, 50, 70, 80, 90"
+    );
     world.reopen();
     flushed(&mut world, &[11], b"last");
 }

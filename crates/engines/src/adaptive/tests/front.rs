@@ -28,7 +28,11 @@ fn world(begin: fn(u64, AdaptiveOptions) -> World, insert: Insert) -> (World, Mo
 /// Reads keys of both kinds, and tells whether that took any I/O.
 fn read(world: &World, model: &Model, at_once: bool) -> bool {
     let (before, keys) = (world.disk.io_index(), (0..KEYS).step_by(9).map(key).collect::<Vec<_>>());
-    let found = if at_once { world.multi_get(&keys) } else { keys.iter().map(|key| world.keyspace.get(key).unwrap()).collect() };
+    let found = if at_once {
+        world.multi_get(&keys)
+    } else {
+        keys.iter().map(|key| world.keyspace.get(key).unwrap()).collect()
+    };
     keys.iter().zip(found).for_each(|(key, found)| assert_eq!(found.as_ref(), model.get(key), "{key:?}"));
     world.disk.io_index() > before
 }

@@ -41,7 +41,8 @@ fn counting(world: &World, lower: u32, upper: u32) -> u64 {
     world.keyspace.lsm.lsm().counted(&key(lower), &key(upper)).bytes
 }
 
-/// What comes from tables into pages for the first time is no insert, and what is flushed into them is. An epoch may end with each flush of a memtable.
+/// What comes from tables into pages for the first time is no insert, and what is flushed into them is. An epoch may
+/// end with each flush of a memtable.
 #[test]
 fn the_forecast_is_of_inserts_and_not_of_what_moves() {
     const MANY: u32 = 110_000;

@@ -108,7 +108,8 @@ fn what_somebody_has_said_comes_first() {
 fn a_flush_into_pages_is_given_up_when_another_memtable_waits() {
     for insert in [Insert::Auto, Insert::Tree] {
         let lsm = LsmOptions { memtable: Some(8 << 20), ..LsmOptions::default() };
-        let (mut world, mut model) = covered_in(World::large(4, AdaptiveOptions { lsm, insert, ..AdaptiveOptions::default() }));
+        let (mut world, mut model) =
+            covered_in(World::large(4, AdaptiveOptions { lsm, insert, ..AdaptiveOptions::default() }));
         scan(&world, 5000);
         // More than is brought into pages together.
         (0..KEYS).step_by(4).for_each(|number| world.put(&mut model, number, Some(&[1; 1500])));

@@ -24,7 +24,8 @@ use crate::{
 const KEYS: u32 = 4000;
 const LOOK: u64 = 1_000_000;
 
-/// Goes on by some milliseconds with each look, of which some are of processor, so that this is what any work takes at least. Nobody waits for it.
+/// Goes on by some milliseconds with each look, of which some are of processor, so that this is what any work takes at
+/// least. Nobody waits for it.
 #[derive(Debug)]
 struct Looks {
     /// Nanoseconds of the clock.
@@ -97,7 +98,8 @@ fn scan(world: &World, number: u32) {
     world.keyspace.lsm.forget_blocks();
 }
 
-/// Three runs of which scans want a half in pages. Nanoseconds that it rested for so many pieces at least, and how many it made.
+/// Three runs of which scans want a half in pages. Nanoseconds that it rested for so many pieces at least, and how many
+/// it made.
 fn adapted(clock: &Arc<Looks>, least: u64) -> (World, Model, u64, u64) {
     let (world, model) = layered(2, 10, clock);
     let rests = |world: &World| (world.stat("absorbed_pieces"), clock.slept.load(Relaxed));

@@ -29,7 +29,8 @@ fn world() -> (World, Model) {
     world.flush();
     // Indexes and filters are loaded under locks, with which no reader may stand still.
     world.expect(&model);
-    (0..KEYS).for_each(|number| assert_eq!(world.keyspace.get(&key(number)).unwrap().as_ref(), model.get(&key(number))));
+    (0..KEYS)
+        .for_each(|number| assert_eq!(world.keyspace.get(&key(number)).unwrap().as_ref(), model.get(&key(number))));
     world.keyspace.lsm.forget_blocks();
     (world, model)
 }
@@ -60,7 +61,9 @@ impl Change {
 
 /// Changes its shape while somebody reads, at each of his I/Os.
 fn beside<T: Send>(read: impl Fn(&World) -> T + Sync, check: impl Fn(T, &Model)) {
-    [Change::Absorbed, Change::Open, Change::Uncovered].into_iter().for_each(|change| beside_one(change, &read, &check));
+    [Change::Absorbed, Change::Open, Change::Uncovered]
+        .into_iter()
+        .for_each(|change| beside_one(change, &read, &check));
 }
 
 fn beside_one<T: Send>(change: Change, read: impl Fn(&World) -> T + Sync, check: impl Fn(T, &Model)) {
@@ -90,7 +93,10 @@ fn trap_07_a_key_is_found_though_its_range_changes_its_shape_meanwhile() {
     let numbers = [0, 1, 3, 39, 40, 42, 43, 45, 48, 79, 80, 81, 117, 118];
     let read = |world: &World| numbers.map(|number| world.keyspace.get(&key(number)).unwrap());
     beside(read, |found, model| {
-        numbers.iter().zip(found).for_each(|(number, found)| assert_eq!(found.as_ref(), model.get(&key(*number)), "{number}"));
+        numbers
+            .iter()
+            .zip(found)
+            .for_each(|(number, found)| assert_eq!(found.as_ref(), model.get(&key(*number)), "{number}"));
     });
 }
 
@@ -100,7 +106,9 @@ fn trap_07_many_keys_are_found_though_their_ranges_change_their_shape_meanwhile(
     let keys: Vec<_> = (0..KEYS).map(key).collect();
     beside(
         |world| world.multi_get(&keys),
-        |found, model| keys.iter().zip(found).for_each(|(key, found)| assert_eq!(found.as_ref(), model.get(key), "{key:?}")),
+        |found, model| {
+            keys.iter().zip(found).for_each(|(key, found)| assert_eq!(found.as_ref(), model.get(key), "{key:?}"))
+        },
     );
 }
 

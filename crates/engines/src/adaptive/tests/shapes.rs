@@ -67,7 +67,8 @@ fn a_part_of_a_cover_is_uncovered_between_two_fences() {
     world.expect(&model);
 }
 
-/// Trap 5: whoever has a version in which a range is covered finds it in pages, however long he takes, and nobody waits for him.
+/// Trap 5: whoever has a version in which a range is covered finds it in pages, however long he takes, and nobody waits
+/// for him.
 #[test]
 fn trap_05_pages_stay_as_long_as_somebody_has_a_version_from_before() {
     let (mut world, model) = covered(KEYS, (200, 2000));
@@ -75,7 +76,8 @@ fn trap_05_pages_stay_as_long_as_somebody_has_a_version_from_before() {
     let mut records: Vec<_> = (0..500).filter_map(|_| step(&mut *cursor, false)).collect();
     world.keyspace.uncover(&key(0), &key(KEYS)).unwrap();
     world.keyspace.absorb(&key(0), &key(KEYS)).unwrap();
-    let is_covered = |world: &World, number: u32| world.keyspace.lsm.lsm().version().covers().at(&key(number)).is_some();
+    let is_covered =
+        |world: &World, number: u32| world.keyspace.lsm.lsm().version().covers().at(&key(number)).is_some();
     assert!(in_pages(&world, 700) && !is_covered(&world, 700), "it is not covered again before its pages are cleared");
     assert!(is_covered(&world, 100) && is_covered(&world, 2100));
     world.expect(&model);

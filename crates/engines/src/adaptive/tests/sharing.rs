@@ -32,7 +32,10 @@ fn write(keyspace: &dyn Ordered, memory: &Memory, number: u32) {
     let operation = Operation { key: &key(number), value: Some(&[number as u8; VALUE]) };
     let admission = keyspace.admit(operation).unwrap();
     keyspace.apply(admission, Seq::from(number) + 1, operation);
-    assert!(memory.used(&[Component::Memtable]) <= MOST && memory.used(&Component::ALL) <= MIN_BUDGET, "write {number}");
+    assert!(
+        memory.used(&[Component::Memtable]) <= MOST && memory.used(&Component::ALL) <= MIN_BUDGET,
+        "write {number}"
+    );
 }
 
 fn check(keyspace: Arc<dyn Ordered>, memory: &Memory, records: u32) {

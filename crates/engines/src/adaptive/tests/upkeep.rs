@@ -54,7 +54,9 @@ fn scan_by_tenths(world: &World, (lower, upper): (u32, u32), tenths: u32, scans:
 /// One scan a second, for long.
 fn scan_seldom(world: &World, (lower, upper): (u32, u32), seconds: u32) {
     for second in 0..seconds {
-        assert!(step(&mut *world.keyspace.clone().cursor(range(lower + second % (upper - lower), KEYS)), false).is_some());
+        assert!(
+            step(&mut *world.keyspace.clone().cursor(range(lower + second % (upper - lower), KEYS)), false).is_some()
+        );
         world.pass(SECOND);
     }
 }
@@ -103,7 +105,8 @@ fn a_range_that_is_scanned_down_becomes_pages() {
     world.expect(&model);
 }
 
-/// Nineteen tenths of a second are enough, and what was written before it and is still in memory becomes pages with the rest.
+/// Nineteen tenths of a second are enough, and what was written before it and is still in memory becomes pages with the
+/// rest.
 #[test]
 fn a_short_phase_is_noticed() {
     let (mut world, mut model) = layered(AdaptiveOptions::default());
@@ -222,7 +225,8 @@ fn what_is_flushed_is_cut_where_scans_begin_to_go() {
     assert!(is_over(&world, &key(1000)) && is_over(&world, &key(1400)));
     scan(&world, (1000, 1400), 20);
     let guards = world.keyspace.upkeep.guards();
-    let is_about = |number: usize, expected: u32| key(expected - 50) < guards[number] && guards[number] < key(expected + 50);
+    let is_about =
+        |number: usize, expected: u32| key(expected - 50) < guards[number] && guards[number] < key(expected + 50);
     assert!(guards.len() == 2 && is_about(0, 1000) && is_about(1, 1400), "{guards:?}");
     flush(&mut world);
     assert!(guards.iter().all(|guard| !is_over(&world, guard)));
@@ -360,7 +364,8 @@ fn hints_are_followed_at_once_and_forgotten() {
 /// What is in a memtable alone is flushed into the pages that are made for it; and a range without keys is none.
 #[test]
 fn a_hint_is_followed_before_anything_is_flushed() {
-    let (mut world, mut model) = (World::new(9, AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() }), Model::new());
+    let (mut world, mut model) =
+        (World::new(9, AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() }), Model::new());
     (0..100).for_each(|number| world.put(&mut model, number, Some(&[1; 50])));
     world.keyspace.hint(&range(50, 20), Hint::WriteMostly).unwrap();
     world.keyspace.hint(&(Bound::Unbounded, Bound::Unbounded), Hint::ReadMostly).unwrap();
@@ -435,7 +440,11 @@ fn a_full_disk_puts_it_off() {
     world.pass(60 * SECOND);
     flush(&mut world, &mut model);
     world.pass(SECOND);
-    assert!(is_pages(&world, 200, 3800) && world.stat("adaptations_given_up") == given_up, "{:?}", world.keyspace.shapes());
+    assert!(
+        is_pages(&world, 200, 3800) && world.stat("adaptations_given_up") == given_up,
+        "{:?}",
+        world.keyspace.shapes()
+    );
     world.expect(&model);
 }
 
@@ -454,10 +463,12 @@ fn a_hint_does_not_come_before_one_that_is_put_off() {
     world.expect(&model);
 }
 
-/// Keys at which covers begin and end have a limit together. What is beyond it is not adapted, and nothing is stopped by that.
+/// Keys at which covers begin and end have a limit together. What is beyond it is not adapted, and nothing is stopped
+/// by that.
 #[test]
 fn more_ranges_than_a_root_has_room_for_are_put_off() {
-    let (mut world, mut model) = (World::new(8, AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() }), Model::new());
+    let (mut world, mut model) =
+        (World::new(8, AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() }), Model::new());
     let long = |number: u32| [&key(number)[..], &[b'k'; MAX_KEY - 8]].concat();
     for number in 0..1200 {
         world.write(&long(number), Some(b"value"));
@@ -548,7 +559,8 @@ fn what_is_worth_adapting_is_adapted_when_nobody_uses_the_keyspace() {
     world.expect(&model);
 }
 
-/// A burst of writes over what was pages, once it is over and nobody is in the way, however little scans have lost to it. Where no scan came it stays as it is.
+/// A burst of writes over what was pages, once it is over and nobody is in the way, however little scans have lost to
+/// it. Where no scan came it stays as it is.
 #[test]
 fn a_burst_is_merged_when_nobody_uses_the_keyspace() {
     for is_scanned in [true, false] {

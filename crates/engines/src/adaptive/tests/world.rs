@@ -69,7 +69,10 @@ impl World {
 
     /// Whose reads can be counted.
     pub(super) fn unjudged(seed: u64, options: AdaptiveOptions) -> World {
-        World::of(seed, options, (MEMORY, 0), || AdaptiveFamily { lsm: tiny(16 << 10).lsm.unjudged(), ..tiny(16 << 10) })
+        World::of(seed, options, (MEMORY, 0), || AdaptiveFamily {
+            lsm: tiny(16 << 10).lsm.unjudged(),
+            ..tiny(16 << 10)
+        })
     }
 
     /// With memtables as large as options say.
@@ -205,7 +208,10 @@ impl World {
         let records: Vec<Record> = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         assert_eq!(self.collect(ALL, false), records);
         assert!(self.collect(ALL, true).into_iter().rev().eq(records.iter().cloned()));
-        records.iter().step_by(7).for_each(|(key, value)| assert_eq!(self.keyspace.get(key).unwrap().as_ref(), Some(value)));
+        records
+            .iter()
+            .step_by(7)
+            .for_each(|(key, value)| assert_eq!(self.keyspace.get(key).unwrap().as_ref(), Some(value)));
     }
 }
 

@@ -206,13 +206,17 @@ impl BlockBuilder {
         u64::from_le_bytes(*self.frame[8..].first_chunk().expect("a frame is longer"))
     }
 
-    /// Adds a record whose hash and key are above those of the last, or gives `false` and changes nothing if it does not fit. No value is a tombstone.
+    /// Adds a record whose hash and key are above those of the last, or gives `false` and changes nothing if it does
+    /// not fit. No value is a tombstone.
     ///
     /// # Panics
     /// If a limit is exceeded.
     pub fn push(&mut self, hash: u64, key: &[u8], value: Option<&[u8]>) -> bool {
         let bytes = value.unwrap_or_default();
-        assert!(!key.is_empty() && key.len() <= MAX_KEY && key.len() + bytes.len() <= MAX_RECORD, "a record exceeds the limits");
+        assert!(
+            !key.is_empty() && key.len() <= MAX_KEY && key.len() + bytes.len() <= MAX_RECORD,
+            "a record exceeds the limits"
+        );
         let (slot, length) = (HEADER + self.count * SLOT, record_bytes(key.len(), bytes.len()));
         if slot + length > self.heap {
             return false;

@@ -26,8 +26,9 @@ impl Run {
         if seen == (self.records(), self.tombstones()) { Ok(()) } else { Err(self.miscounted()) }
     }
 
-    /// The same for the records of a stretch, where those of others may be gone, beside the tags of all if these are known. `looks_at` tells whether a search
-    /// for a hash comes to a block. How many records it has, and how many of them are tombstones.
+    /// The same for the records of a stretch, where those of others may be gone, beside the tags of all if these are
+    /// known. `looks_at` tells whether a search for a hash comes to a block. How many records it has, and how many of
+    /// them are tombstones.
     ///
     /// # Errors
     /// The first damage that is met.
@@ -41,7 +42,8 @@ impl Run {
     ) -> Result<(u64, u64)> {
         let mut frame = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
         let tags = tags.filter(|_| self.is_delta()).map(|tags| (tags, tags.of(stretch)));
-        let mut check = Check { run: self, stretch, hash_of, looks_at, tags, records: 0, tombstones: 0, last: (0, Vec::new()) };
+        let mut check =
+            Check { run: self, stretch, hash_of, looks_at, tags, records: 0, tombstones: 0, last: (0, Vec::new()) };
         for block in self.blocks_of(&stretch.hashes()) {
             let parsed = self.read(block, &mut frame)?;
             parsed

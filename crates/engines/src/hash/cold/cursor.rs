@@ -24,7 +24,8 @@ pub struct Cursor {
     /// Blocks of the window that have not been looked at, and where the first of them begins there.
     there: Range<u32>,
     at: usize,
-    /// The records of these hashes in the present block, by hash and places in the window; and which of them comes next.
+    /// The records of these hashes in the present block, by hash and places in the window; and which of them comes
+    /// next.
     records: Vec<(u64, Places)>,
     next: usize,
     /// Hash and key of the last record of the block before.

@@ -53,7 +53,10 @@ impl Deltas {
         let slot = run.is_some().then(|| self.free_slot());
         let comes = run.zip(slot).map(|(run, slot)| Delta::new(slot, run));
         let until = gone.last().map(|delta| delta.until);
-        assert!(comes.as_ref().is_none_or(|(delta, _)| Some(delta.until) == until), "a merged delta has the addresses of all");
+        assert!(
+            comes.as_ref().is_none_or(|(delta, _)| Some(delta.until) == until),
+            "a merged delta has the addresses of all"
+        );
         let mut list = self.list.clone();
         list.splice(positions, comes.map(|(delta, _)| delta));
         (Deltas { list }, slot)

@@ -1,5 +1,5 @@
-//! The fences of a run, in memory as they are in its file: from a hash to the blocks that can have it, by interpolation and a search in two cache lines
-//! (decision 9, "The cold tier").
+//! The fences of a run, in memory as they are in its file: from a hash to the blocks that can have it, by interpolation
+//! and a search in two cache lines (decision 9, "The cold tier").
 
 use std::{ops::Range, result};
 
@@ -29,7 +29,8 @@ pub(super) fn pages(blocks: u32) -> usize {
     (blocks as usize).div_ceil(BLOCKS * GROUPS)
 }
 
-/// The first hashes of all blocks of a run: the first of each group of 64 whole, the others by 16 bits of their distance from it.
+/// The first hashes of all blocks of a run: the first of each group of 64 whole, the others by 16 bits of their
+/// distance from it.
 #[derive(Debug)]
 pub(super) struct Fences {
     pages: Pages,
@@ -74,7 +75,8 @@ impl Fences {
         let Some(last) = self.groups_up_to(hash).checked_sub(1) else { return 0..0 };
         let group = self.group(last);
         let end = last * BLOCKS + group.position(self.used(last), group.number(hash).saturating_add(1));
-        // Records of this hash may begin in the block before the first one that begins with it, and that may be in a group before.
+        // Records of this hash may begin in the block before the first one that begins with it, and that may be in a
+        // group before.
         let mut number = last;
         while number > 0 && self.group(number).first() == hash {
             number -= 1;

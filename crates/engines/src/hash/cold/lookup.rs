@@ -28,7 +28,8 @@ pub enum Step {
 }
 
 impl Lookup {
-    /// Begins a search for a key of this hash. The first one in a partition makes its map, which takes some reads, and others wait for it. No pin is held.
+    /// Begins a search for a key of this hash. The first one in a partition makes its map, which takes some reads, and
+    /// others wait for it. No pin is held.
     ///
     /// # Errors
     /// If the tags of a delta are damaged or cannot be read.

@@ -1,4 +1,5 @@
-//! The cold tier: runs of records in the order of their hashes, and what memory has of them (decision 9, "The cold tier"; H4, H5).
+//! The cold tier: runs of records in the order of their hashes, and what memory has of them (decision 9, "The cold
+//! tier"; H4, H5).
 
 mod block;
 mod check;

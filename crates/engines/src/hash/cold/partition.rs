@@ -1,5 +1,5 @@
-//! What there is of one partition: its base, the deltas that count, and the map that says which of them may have a key. An immutable value, replaced as a whole
-//! (decision 10, "Cold tier").
+//! What there is of one partition: its base, the deltas that count, and the map that says which of them may have a key.
+//! An immutable value, replaced as a whole (decision 10, "Cold tier").
 
 use std::{
     ops::Range,
@@ -76,7 +76,8 @@ impl Partition {
         Partition { map, ..next }
     }
 
-    /// This one with other deltas: `tags` are of those that it has not had, by their numbers in slots. If its map was not made, that of the next one is not.
+    /// This one with other deltas: `tags` are of those that it has not had, by their numbers in slots. If its map was
+    /// not made, that of the next one is not.
     ///
     /// # Errors
     /// If there is no memory for the map.
@@ -99,7 +100,10 @@ impl Partition {
         let counts = |slot: u8| ages[usize::from(slot)] > 0;
         let known = |slot, run: &Arc<Run>| self.deltas.get(slot).is_some_and(|known| Arc::ptr_eq(known, run));
         let given = |slot| tags.iter().any(|(given, _)| *given == slot);
-        assert!(next.deltas.slots().all(|(slot, run)| !counts(slot) || known(slot, run) || given(slot)), "a delta is in no map");
+        assert!(
+            next.deltas.slots().all(|(slot, run)| !counts(slot) || known(slot, run) || given(slot)),
+            "a delta is in no map"
+        );
         if ages.iter().all(|age| *age == 0) {
             return Ok(None);
         }

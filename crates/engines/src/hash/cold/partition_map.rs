@@ -1,5 +1,5 @@
-//! The delta map of a partition, which the first search that needs it makes: until then nobody has read the tags that it is made of (decision 9, "Maps are made
-//! when they are needed").
+//! The delta map of a partition, which the first search that needs it makes: until then nobody has read the tags that
+//! it is made of (decision 9, "Maps are made when they are needed").
 
 use std::sync::{Arc, OnceLock};
 
@@ -159,7 +159,9 @@ impl<'p> Ingredients<'p> {
         let mut left = self.counting().peekable();
         while left.peek().is_some() {
             let (mut slots, mut runs, mut pages) = (Vec::new(), Vec::new(), 0);
-            while let Some((slot, run)) = left.next_if(|(_, run)| pages == 0 || pages + pages_of(run, self.stretch) <= most) {
+            while let Some((slot, run)) =
+                left.next_if(|(_, run)| pages == 0 || pages + pages_of(run, self.stretch) <= most)
+            {
                 pages += pages_of(run, self.stretch);
                 slots.push(slot);
                 runs.push(&**run);

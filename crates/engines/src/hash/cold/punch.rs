@@ -20,7 +20,8 @@ struct Folded {
     record: Seq,
 }
 
-/// What waits to be punched, in the order of the folds: blocks that have records of two partitions come with the later one, when the readers of both are gone.
+/// What waits to be punched, in the order of the folds: blocks that have records of two partitions come with the later
+/// one, when the readers of both are gone.
 #[derive(Debug, Default)]
 pub(super) struct Punches {
     waiting: VecDeque<Folded>,

@@ -64,7 +64,9 @@ impl Remains {
             Err(error) => remains.problem = Some(error),
         }
         match survive(Header::open_part(environment, name))? {
-            Ok(header) => (remains.kind, remains.block, remains.blocks) = (Some(header.kind), header.block, header.blocks),
+            Ok(header) => {
+                (remains.kind, remains.block, remains.blocks) = (Some(header.kind), header.block, header.blocks)
+            }
             Err(_) => remains.search(said.length),
         }
         Ok(remains)

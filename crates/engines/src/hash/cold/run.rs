@@ -49,7 +49,8 @@ impl Run {
     /// Opens a run and loads its fences.
     ///
     /// # Errors
-    /// If the file is another one, is damaged where that is looked at, or cannot be read; if there is no memory for the fences.
+    /// If the file is another one, is damaged where that is looked at, or cannot be read; if there is no memory for the
+    /// fences.
     pub fn open(environment: &Environment, name: Name) -> Result<Run> {
         let (file, header) = Header::open(environment, name)?;
         let (at, count) = (header.fences_at(), fences::pages(header.blocks));
@@ -69,7 +70,11 @@ impl Run {
     fn check_stretch(&self) -> Result<()> {
         let stretch = self.stretch();
         if !self.fences.ends().into_iter().all(|hash| stretch.has(hash)) {
-            return Err(Error::corruption(self.name.file(), self.header.fences_at(), "the fences lie outside of the partition"));
+            return Err(Error::corruption(
+                self.name.file(),
+                self.header.fences_at(),
+                "the fences lie outside of the partition",
+            ));
         }
         Ok(())
     }
@@ -114,8 +119,8 @@ impl Run {
         &self.file
     }
 
-    /// The blocks that can have keys of a hash, to be looked at from the last one: a key that begins a block is there, and in fewer than one of 500 searches
-    /// for others the block before has to be looked at too.
+    /// The blocks that can have keys of a hash, to be looked at from the last one: a key that begins a block is there,
+    /// and in fewer than one of 500 searches for others the block before has to be looked at too.
     #[inline]
     pub fn candidates(&self, hash: u64) -> Range<u32> {
         self.fences.candidates(hash)
@@ -148,7 +153,8 @@ impl Run {
 
     /// What to read for blocks that follow each other, in one request.
     pub(super) fn extent_of(&self, blocks: Range<u32>) -> Extent {
-        let [start, end] = [blocks.start, blocks.end].map(|block| PAGE as u64 + u64::from(block) * self.header.block as u64);
+        let [start, end] =
+            [blocks.start, blocks.end].map(|block| PAGE as u64 + u64::from(block) * self.header.block as u64);
         let at = (start % PAGE as u64) as usize;
         let offset = start - at as u64;
         Extent { offset, len: (end.next_multiple_of(PAGE as u64) - offset) as usize, at }
@@ -201,7 +207,13 @@ impl Run {
     ///
     /// # Errors
     /// If a block is damaged or cannot be read.
-    pub fn find(&self, hash: u64, key: &[u8], frame: &mut storage::Block, value: &mut Vec<u8>) -> Result<Option<Answer>> {
+    pub fn find(
+        &self,
+        hash: u64,
+        key: &[u8],
+        frame: &mut storage::Block,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Answer>> {
         for block in self.candidates(hash).rev() {
             let parsed = self.read(block, frame)?;
             if let Some(answer) = self.find_in(&parsed, block, hash, key, value)? {
@@ -215,7 +227,14 @@ impl Run {
     ///
     /// # Errors
     /// If a record is damaged.
-    pub fn find_in(&self, parsed: &Block<'_>, block: u32, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Answer>> {
+    pub fn find_in(
+        &self,
+        parsed: &Block<'_>,
+        block: u32,
+        hash: u64,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Answer>> {
         let found = parsed.find(hash, key).map_err(|e| self.damaged(block, e))?;
         Ok(found.map(|entry| Answer::of(entry.value, value)))
     }

@@ -1,4 +1,5 @@
-//! All runs of a keyspace: the partitions of the hashes, each with its base, and the deltas that they share. An immutable value, replaced as a whole.
+//! All runs of a keyspace: the partitions of the hashes, each with its base, and the deltas that they share. An
+//! immutable value, replaced as a whole.
 
 use std::{
     iter,
@@ -18,7 +19,8 @@ pub type Part<B> = (Stretch, Option<B>);
 pub struct Runs {
     /// Of the smallest partitions.
     bits: u8,
-    /// The partition of each number that so many bits can be. One with fewer bits of its own stands here more than once.
+    /// The partition of each number that so many bits can be. One with fewer bits of its own stands here more than
+    /// once.
     directory: Box<[Arc<Partition>]>,
     deltas: Arc<Deltas>,
 }
@@ -31,8 +33,8 @@ impl Default for Runs {
 }
 
 impl Runs {
-    /// Opens the runs of a keyspace, of which headers and fences are read: its deltas, oldest first, and for each partition its base and the address up to which it is folded. The partitions have
-    /// all hashes, in order.
+    /// Opens the runs of a keyspace, of which headers and fences are read: its deltas, oldest first, and for each
+    /// partition its base and the address up to which it is folded. The partitions have all hashes, in order.
     ///
     /// # Errors
     /// If a run is damaged where that is looked at or cannot be read, or memory is wanting.
@@ -83,7 +85,10 @@ impl Runs {
     }
 
     /// The partitions that have some of these hashes, in their order, each with those that it has.
-    pub fn partitions_of(&self, hashes: &RangeInclusive<u64>) -> impl Iterator<Item = (&Arc<Partition>, RangeInclusive<u64>)> {
+    pub fn partitions_of(
+        &self,
+        hashes: &RangeInclusive<u64>,
+    ) -> impl Iterator<Item = (&Arc<Partition>, RangeInclusive<u64>)> {
         self.partitions().filter_map(|partition| {
             let its = partition.stretch().hashes();
             let (first, last) = (*its.start().max(hashes.start()), *its.end().min(hashes.end()));
@@ -156,8 +161,9 @@ impl Runs {
         self.partitions().map(|partition| base(partition) + bytes_of(partition.delta_records())).max().unwrap_or(0)
     }
 
-    /// Reads all that counts and gives every failure to `failed`, after which it goes on with the next run. `present` is asked before each for what there is then, so
-    /// that nothing is kept for long that folds and merges replace meanwhile. The number of blocks that were read.
+    /// Reads all that counts and gives every failure to `failed`, after which it goes on with the next run. `present`
+    /// is asked before each for what there is then, so that nothing is kept for long that folds and merges replace
+    /// meanwhile. The number of blocks that were read.
     ///
     /// # Errors
     /// What `failed` gives back.
@@ -203,7 +209,8 @@ impl Runs {
         Ok(blocks)
     }
 
-    /// The deltas that are there for the hashes of a stretch no longer, and their blocks that nobody looks at any more who looks for hashes of other stretches.
+    /// The deltas that are there for the hashes of a stretch no longer, and their blocks that nobody looks at any more
+    /// who looks for hashes of other stretches.
     pub(super) fn superseded(&self, stretch: Stretch) -> Vec<(Arc<Run>, Range<u32>)> {
         let hashes = stretch.hashes();
         let folded = self.partition(*hashes.start()).folded();
@@ -215,7 +222,8 @@ impl Runs {
             let needs = |partition: &&&Arc<Partition>| partition.folded() < until && !bug!(PunchNeighbour);
             let blocks_of = |partition: &&Arc<Partition>| run.blocks_of(&partition.stretch().hashes());
             let mut blocks = run.blocks_of(&hashes);
-            // Fences tell a little more than they need to, so partitions have blocks in common, and small ones lie in one.
+            // Fences tell a little more than they need to, so partitions have blocks in common, and small ones lie in
+            // one.
             if let Some(before) = before.iter().rev().find(needs) {
                 blocks.start = blocks.start.max(blocks_of(before).end);
             }
@@ -240,18 +248,24 @@ impl Runs {
     ///
     /// # Errors
     /// If there is no memory for the maps.
-    pub fn with_merged(&self, memory: &Memory, positions: Range<usize>, merged: Option<(Arc<Run>, Tags)>) -> Result<Runs> {
+    pub fn with_merged(
+        &self,
+        memory: &Memory,
+        positions: Range<usize>,
+        merged: Option<(Arc<Run>, Tags)>,
+    ) -> Result<Runs> {
         let (run, tags) = merged.unzip();
         let (deltas, slot) = self.deltas.merged(positions, run);
         let tags: Vec<_> = slot.zip(tags).into_iter().collect();
         self.with_deltas(memory, deltas, &tags)
     }
 
-    /// These when one partition was folded, which becomes one or two: they have all of its deltas that end at or below address `folded`. Deltas that no
-    /// partition needs any more are left out.
+    /// These when one partition was folded, which becomes one or two: they have all of its deltas that end at or below
+    /// address `folded`. Deltas that no partition needs any more are left out.
     pub fn with_folded(&self, environment: &Environment, parts: &[Part<Arc<Run>>], folded: u64) -> Runs {
         let comes = |stretch: &Stretch| parts.iter().any(|(part, _)| stretch.has(part.first()));
-        let mut partitions: Vec<_> = self.partitions().filter(|partition| !comes(&partition.stretch())).cloned().collect();
+        let mut partitions: Vec<_> =
+            self.partitions().filter(|partition| !comes(&partition.stretch())).cloned().collect();
         for (stretch, base) in parts {
             let fresh = Partition::new(*stretch, base.clone(), folded);
             partitions.push(Arc::new(fresh.over(environment, self.deltas.clone())));

@@ -20,8 +20,9 @@ use super::{
 
 /// Requests in flight at a time.
 const IN_FLIGHT: usize = 64;
-/// Hashes are uniform, so the number of those below one that is given is known but for its deviation, the root of their number by two at most. Tags are read from so
-/// many deviations before the place where those of a stretch should begin, and up to so many behind the one where they should end.
+/// Hashes are uniform, so the number of those below one that is given is known but for its deviation, the root of their
+/// number by two at most. Tags are read from so many deviations before the place where those of a stretch should begin,
+/// and up to so many behind the one where they should end.
 const DEVIATIONS: u64 = 4;
 /// How many times as far one looks around if that was not enough.
 const WIDER: u64 = 4;
@@ -71,8 +72,11 @@ pub(super) fn read_tags(environment: &Environment, stretch: Stretch, runs: &[&Ru
 
 /// Reads the pages of windows.
 fn fill(environment: &Environment, queue: &mut dyn Queue, windows: &mut [Window<'_>]) -> Result<()> {
-    let wanted: Vec<(usize, u64)> =
-        windows.iter().enumerate().flat_map(|(number, window)| window.pages.clone().map(move |page| (number, page))).collect();
+    let wanted: Vec<(usize, u64)> = windows
+        .iter()
+        .enumerate()
+        .flat_map(|(number, window)| window.pages.clone().map(move |page| (number, page)))
+        .collect();
     let (mut wanted, mut reads) = (wanted.into_iter(), Reads::<(usize, u64)>::new(queue));
     loop {
         let next = if reads.in_flight() < IN_FLIGHT { wanted.next() } else { None };

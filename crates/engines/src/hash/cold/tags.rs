@@ -85,7 +85,8 @@ impl Default for Tags {
 }
 
 impl Tags {
-    /// Takes pages of tags from `first` on, as a file with `count` tags in all has them. Their checksums were looked at.
+    /// Takes pages of tags from `first` on, as a file with `count` tags in all has them. Their checksums were looked
+    /// at.
     pub(super) fn parse(pages: Pages, form: TagsForm, first: u64, count: u64) -> result::Result<Tags, Malformed> {
         let start = first * form.in_page();
         let end = count.min(start + pages.len() as u64 * form.in_page());
@@ -163,7 +164,8 @@ impl Tags {
         self.position(|tag| tag < stretch.first())..self.position(|tag| tag <= stretch.last())
     }
 
-    /// Whether tags before those that are here may belong to a stretch, and tags behind them, if there are `count` in all.
+    /// Whether tags before those that are here may belong to a stretch, and tags behind them, if there are `count` in
+    /// all.
     pub(super) fn lacks(&self, stretch: Stretch, count: u64) -> [bool; 2] {
         let Range { start, end } = self.here;
         let before = start > 0 && (start == end || self.get(start) >= stretch.first());

@@ -1,4 +1,5 @@
-//! The cold tier of a keyspace: its runs, to be looked at by all and replaced by one at a time (decision 10, invariant 27).
+//! The cold tier of a keyspace: its runs, to be looked at by all and replaced by one at a time (decision 10, invariant
+//! 27).
 
 use std::sync::Arc;
 
@@ -57,7 +58,8 @@ impl Tier {
         self.folding.lock()
     }
 
-    /// A fold of a partition was published, and its record is this one: what deltas have of the partition is given back to the disk, later.
+    /// A fold of a partition was published, and its record is this one: what deltas have of the partition is given back
+    /// to the disk, later.
     pub fn folded(&self, partition: &Partition, record: Seq) {
         let blocks = self.runs().superseded(partition.stretch());
         self.punches.lock().push(&blocks, partition.readers(), record);

@@ -20,7 +20,8 @@ use super::{
 /// Records of which a block should have room for so many of the mean size.
 const MEAN_RECORDS: usize = 8;
 
-/// The smallest block, from `least` bytes on, in which eight records of the mean size and the largest one have room; 4096 if none has.
+/// The smallest block, from `least` bytes on, in which eight records of the mean size and the largest one have room;
+/// 4096 if none has.
 pub fn block_size(least: usize, mean: usize, largest: usize) -> usize {
     let fits = |size: &usize| *size >= least && BlockBuilder::room(*size) >= largest.max(MEAN_RECORDS * mean);
     [1024, 2048].into_iter().find(fits).unwrap_or(4096)
@@ -48,7 +49,8 @@ impl RunWriter {
     pub fn create(environment: &Environment, name: Name, kind: RunKind, block: usize) -> Result<RunWriter> {
         let builder = BlockBuilder::new(&environment.memory, block)?;
         let output = Output::create(environment, name)?;
-        let header = Header { kind, block, blocks: 0, records: 0, tombstones: 0, fences_checksum: 0, tags: TagsForm::Paged };
+        let header =
+            Header { kind, block, blocks: 0, records: 0, tombstones: 0, fences_checksum: 0, tags: TagsForm::Paged };
         Ok(RunWriter {
             environment: environment.clone(),
             name,
@@ -77,8 +79,8 @@ impl RunWriter {
     /// If memory or space on the disk is wanting, or a write fails.
     ///
     /// # Panics
-    /// If hash and key are not above those of the last record, the run's stretch has not the hash, a limit is exceeded, or a base gets a tombstone: the
-    /// record would be lost.
+    /// If hash and key are not above those of the last record, the run's stretch has not the hash, a limit is exceeded,
+    /// or a base gets a tombstone: the record would be lost.
     pub fn push(&mut self, hash: u64, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         assert!((self.last.0, &*self.last.1) < (hash, key), "a record of a run is out of order");
         assert!(self.header.kind.stretch().has(hash), "a record of a run belongs to another partition");
@@ -99,8 +101,9 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Writes the rest and syncs the file; its name is durable after [`Storage::sync_dir`](ecotone_substrate::storage::Storage::sync_dir). `None`, and no
-    /// file, if there were no records. The tags are those of a delta.
+    /// Writes the rest and syncs the file; its name is durable after
+    /// [`Storage::sync_dir`](ecotone_substrate::storage::Storage::sync_dir). `None`, and no file, if there were no
+    /// records. The tags are those of a delta.
     ///
     /// # Errors
     /// As for [`push`](Self::push). Then there is no file.

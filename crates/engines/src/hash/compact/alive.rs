@@ -64,7 +64,9 @@ impl Compactor<'_> {
         let (mut living, mut found, mut frame) = (Living::new(region, None), Vec::new(), None);
         for page in region.pages() {
             if !self.hash.judge(page, region.until, promised, &mut found) {
-                self.with_page(page, &mut frame, |read| self.hash.judge_stored(read, region.until, promised, &mut found))?;
+                self.with_page(page, &mut frame, |read| {
+                    self.hash.judge_stored(read, region.until, promised, &mut found)
+                })?;
             }
             for Found { hash, address, bytes } in found.drain(..) {
                 self.hash.split.take(hash);
@@ -74,7 +76,8 @@ impl Compactor<'_> {
         Ok(living)
     }
 
-    /// What lives from the beginning of a region on that is in segments, as much as there is room for, with copies of it. The region ends there.
+    /// What lives from the beginning of a region on that is in segments, as much as there is room for, with copies of
+    /// it. The region ends there.
     pub(super) fn living_on_disk(&self, region: Region) -> Result<Living> {
         let (memory, promised) = (&self.environment.memory, self.promised());
         let mut windows = Windows::new(self.environment, &self.hash.log, region)?;
@@ -86,7 +89,8 @@ impl Compactor<'_> {
                 judged.map_err(|e| window.damaged(page, e))?;
                 for Found { hash, address, bytes } in found.drain(..) {
                     let stored = read.record(address).map_err(|e| window.damaged(page, e))?;
-                    let place = copies.push(memory, stored.key, (stored.kind == Kind::Value).then_some(stored.value))?;
+                    let place =
+                        copies.push(memory, stored.key, (stored.kind == Kind::Value).then_some(stored.value))?;
                     self.hash.split.take(hash);
                     living.push(memory, hash, place, bytes)?;
                 }
@@ -142,7 +146,8 @@ impl Compactor<'_> {
 }
 
 impl Hash {
-    /// Looks at the records of a page below SAFE, when all below `until` leaves the log. False, and nothing was found, if its frame has left memory.
+    /// Looks at the records of a page below SAFE, when all below `until` leaves the log. False, and nothing was found,
+    /// if its frame has left memory.
     fn judge(&self, page: Address, until: Address, promised: Promised, found: &mut Vec<Found>) -> bool {
         let (pin, mut bytes) = (self.domain.pin(), Vec::new());
         for (address, record) in self.log.page(page, &pin) {

@@ -1,4 +1,5 @@
-//! Records that were read from segments and live, until they are written in their order (H4, the tail of the cold tier).
+//! Records that were read from segments and live, until they are written in their order (H4, the tail of the cold
+//! tier).
 
 use ecotone_substrate::{
     Result,

@@ -48,7 +48,13 @@ impl Compactor<'_> {
         Ok(delta)
     }
 
-    fn read_near(&self, living: &Living, reference: Reference, frame: &mut Option<Block>, near: &mut Near) -> Result<()> {
+    fn read_near(
+        &self,
+        living: &Living,
+        reference: Reference,
+        frame: &mut Option<Block>,
+        near: &mut Near,
+    ) -> Result<()> {
         let (hash, place, copied) = near.next();
         self.read(living, reference, frame, copied)?;
         (*hash, *place) = (self.hash.key(copied.key()).hash, reference.place());

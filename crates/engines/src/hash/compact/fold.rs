@@ -1,4 +1,5 @@
-//! Folding: a partition's base and what deltas have of it become its new base, or two (decision 9, "Folding a partition"; decision 10, invariants 28 and 29).
+//! Folding: a partition's base and what deltas have of it become its new base, or two (decision 9, "Folding a
+//! partition"; decision 10, invariants 28 and 29).
 
 use std::{cmp::Reverse, ops::RangeInclusive, sync::Arc};
 
@@ -55,7 +56,8 @@ impl Compactor<'_> {
         Ok(true)
     }
 
-    /// Writes bases for these stretches, which are all of a partition, with what all of its deltas have that are there now; they end at `until`.
+    /// Writes bases for these stretches, which are all of a partition, with what all of its deltas have that are there
+    /// now; they end at `until`.
     fn fold(&self, partition: &Arc<Partition>, stretches: &[Stretch], until: u64) -> Result<()> {
         let mut unnamed = Unnamed::new(self.environment);
         let write = |stretch: &Stretch| Ok((*stretch, self.write_base(partition, *stretch, &mut unnamed)?));
@@ -74,7 +76,12 @@ impl Compactor<'_> {
     }
 
     /// Nothing is older than what a base and all deltas have, so tombstones end here (trap 9).
-    fn write_base(&self, partition: &Partition, stretch: Stretch, unnamed: &mut Unnamed<'_>) -> Result<Option<Arc<Run>>> {
+    fn write_base(
+        &self,
+        partition: &Partition,
+        stretch: Stretch,
+        unnamed: &mut Unnamed<'_>,
+    ) -> Result<Option<Arc<Run>>> {
         let runs: Vec<_> = partition.runs().collect();
         let block = self.block_for(&runs);
         let mut writer = RunWriter::create(self.environment, self.install.name()?, RunKind::Base(stretch), block)?;
@@ -97,7 +104,8 @@ impl Compactor<'_> {
         let hashes = stretch.hashes();
         let windows = self.windows(&runs, &hashes)?;
         let hash_of = |key: &[u8]| self.hash.key(key).hash;
-        let cursors = runs.into_iter().zip(windows).map(|(run, window)| Cursor::new(run, hashes.clone(), window)).collect();
+        let cursors =
+            runs.into_iter().zip(windows).map(|(run, window)| Cursor::new(run, hashes.clone(), window)).collect();
         Union::new(cursors, &hash_of)?.each(take)
     }
 

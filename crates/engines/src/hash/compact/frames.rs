@@ -1,4 +1,5 @@
-//! A region of the hot log read from its segments, in windows of which some are asked for while one is looked at (H4; decision 9, "Compaction").
+//! A region of the hot log read from its segments, in windows of which some are asked for while one is looked at (H4;
+//! decision 9, "Compaction").
 
 use std::{collections::VecDeque, sync::Arc};
 

@@ -6,16 +6,19 @@ use crate::hash::{
     log::{FRAME, PAGE},
 };
 
-/// The most bytes of hot log that become one delta, and the parts of the hot log and of the budget that a delta has at least.
+/// The most bytes of hot log that become one delta, and the parts of the hot log and of the budget that a delta has at
+/// least.
 const MOST_DELTA: u64 = 16 << 20;
 const OF_HOT: u64 = 10;
 const OF_BUDGET: u64 = 32;
 /// The part of the bases that the hot log may have on disk.
 const OF_BASES: u64 = 8;
-/// How many times the budget of memory it may have there on purpose: the index, which names all of that, has a tenth of it.
+/// How many times the budget of memory it may have there on purpose: the index, which names all of that, has a tenth of
+/// it.
 const OF_MEMORY: u64 = 4;
 
-/// Bytes of hot log that an opening links in less than a quarter of a second, however small records are, and of which the smallest budget has room for an index.
+/// Bytes of hot log that an opening links in less than a quarter of a second, however small records are, and of which
+/// the smallest budget has room for an index.
 const LEFT_AT_CLOSE: u64 = 8 << 20;
 
 /// The parts of a budget of disk that the hot log has at most, and a base, and the least that either has.
@@ -43,8 +46,8 @@ pub(crate) struct Goals {
     pub(crate) least_deltas: u64,
     /// Bytes of the mean base from which on partitions are halved.
     pub(crate) largest_base: u64,
-    /// Bytes of hot log on disk at which writers wait for compaction, at least and at most: an eighth of the bases in between. The index names all of it, and an
-    /// opening reads it.
+    /// Bytes of hot log on disk at which writers wait for compaction, at least and at most: an eighth of the bases in
+    /// between. The index names all of it, and an opening reads it.
     pub(crate) least_behind: u64,
     pub(crate) most_behind: u64,
     /// Deltas at which some are merged, and how many.
@@ -124,8 +127,9 @@ impl Goals {
         (runs.base_bytes() / OF_BASES).min(self.most_behind).max(self.least_behind)
     }
 
-    /// Whether it is time for a fold. One partition is folded after the other, so those that were folded have on average half of what the next one has. The shorter
-    /// space is, the sooner: where there is none, as long as there are deltas.
+    /// Whether it is time for a fold. One partition is folded after the other, so those that were folded have on
+    /// average half of what the next one has. The shorter space is, the sooner: where there is none, as long as there
+    /// are deltas.
     pub(super) fn fold_is_due(&self, runs: &Runs, shortage: f64) -> bool {
         let most = (runs.base_bytes() * self.fold_percent / 200).max(self.least_deltas);
         runs.delta_bytes() > (most as f64 * (1.0 - shortage)) as u64

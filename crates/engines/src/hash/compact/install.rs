@@ -1,4 +1,5 @@
-//! Who makes durable what compaction, folds and merges change of what a keyspace consists of, and what they may not lose.
+//! Who makes durable what compaction, folds and merges change of what a keyspace consists of, and what they may not
+//! lose.
 
 use ecotone_substrate::{Result, Seq, bug, table::Name};
 
@@ -43,7 +44,8 @@ pub(crate) trait Install {
     /// Whether the database's log has what is written.
     fn is_logged(&self) -> bool;
 
-    /// FLOOR: the end of the hot log at the last flush of a keyspace that is not logged. It stays while a compaction has its turn.
+    /// FLOOR: the end of the hot log at the last flush of a keyspace that is not logged. It stays while a compaction
+    /// has its turn.
     fn floor(&self) -> Address;
 
     /// By how many bits of a hash chains that are on disk go, before those of a tag.
@@ -57,8 +59,8 @@ pub(crate) trait Install {
     /// What was logged before this call is durable when it returns.
     fn settle(&self) -> Result<()>;
 
-    /// Appends the record of a change, and calls `publish` once, at the place of the record in the log. If it fails, it has not called it and nothing has
-    /// changed.
+    /// Appends the record of a change, and calls `publish` once, at the place of the record in the log. If it fails, it
+    /// has not called it and nothing has changed.
     fn install(&self, change: &Change, publish: &mut dyn FnMut()) -> Result<Seq>;
 
     /// Makes the record of a change durable, and removes the files that it has dropped.

@@ -1,5 +1,6 @@
-//! A second chance for what is used: records that were changed in place since they were appended are appended once more before compaction comes to them, so that
-//! what is written often stays in memory and in no delta (decision 9, "Compaction").
+//! A second chance for what is used: records that were changed in place since they were appended are appended once more
+//! before compaction comes to them, so that what is written often stays in memory and in no delta (decision 9,
+//! "Compaction").
 
 use super::{Compactor, Region};
 use crate::hash::{
@@ -12,8 +13,8 @@ use crate::hash::{
 const KEPT_PART: u64 = 2;
 
 impl Compactor<'_> {
-    /// Appends once more what was changed in place in a region below SAFE, as long as there is room at once. Only where nothing is logged: what the database's log
-    /// must keep is told by where records lie.
+    /// Appends once more what was changed in place in a region below SAFE, as long as there is room at once. Only where
+    /// nothing is logged: what the database's log must keep is told by where records lie.
     pub(super) fn keep_used(&self, region: Region) {
         if self.install.is_logged() {
             return;

@@ -1,4 +1,5 @@
-//! What a keyspace keeps for nothing, as its tombstones tell: what nobody uses is rid of that (decision 9, "Compaction, budgets, back-pressure").
+//! What a keyspace keeps for nothing, as its tombstones tell: what nobody uses is rid of that (decision 9, "Compaction,
+//! budgets, back-pressure").
 
 use super::{Compactor, shortage::TOMBSTONE};
 use crate::idle::{self, FEW, LITTLE};

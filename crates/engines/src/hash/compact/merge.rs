@@ -1,4 +1,5 @@
-//! Merging: neighbours among the deltas become one, since a keyspace has at most 255 (decision 9, "Merging"; decision 10, invariant 28).
+//! Merging: neighbours among the deltas become one, since a keyspace has at most 255 (decision 9, "Merging"; decision
+//! 10, invariant 28).
 
 use std::{ops::Range, sync::Arc};
 

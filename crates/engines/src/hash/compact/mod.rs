@@ -1,5 +1,6 @@
-//! Compaction: what lives of the oldest part of the hot log goes into a delta, deltas go into the bases of partitions by folds, and many deltas become one by
-//! merges (H4, H8; decision 9, "Compaction"; decision 10, "Positions of an operation" and "Cold tier").
+//! Compaction: what lives of the oldest part of the hot log goes into a delta, deltas go into the bases of partitions
+//! by folds, and many deltas become one by merges (H4, H8; decision 9, "Compaction"; decision 10, "Positions of an
+//! operation" and "Cold tier").
 
 mod alive;
 mod copies;
@@ -50,11 +51,14 @@ const MOST: u64 = PLACES * WORD as u64;
 /// The part of the budget that copies of what was read from segments take, and windows for what is folded.
 const COPIES: usize = 16;
 const WINDOWS: usize = 32;
-/// The part of the budget that one delta is made of at most while a keyspace is opened: its records are all in the index before it is written.
+/// The part of the budget that one delta is made of at most while a keyspace is opened: its records are all in the
+/// index before it is written.
 const OPENED: u64 = 64;
-/// How full of what the hot log may have on disk it is where that is compacted, however little there is in memory. Who writes is slowed down for it from 0.8 on.
+/// How full of what the hot log may have on disk it is where that is compacted, however little there is in memory. Who
+/// writes is slowed down for it from 0.8 on.
 const TOO_MUCH_ON_DISK: f64 = 0.5;
-/// How crowded memory is where the hot log leaves it, although it has fewer bytes than it should: the first frame and those ahead of its end count whole.
+/// How crowded memory is where the hot log leaves it, although it has fewer bytes than it should: the first frame and
+/// those ahead of its end count whole.
 const CROWDED: f64 = 0.25;
 
 /// What works on one keyspace in the background.
@@ -95,8 +99,8 @@ impl Region {
 }
 
 impl Compactor<'_> {
-    /// Whether the hot log has more than it should, in all, in memory or on disk, or what gives space back where that is short. It is, before writers are slowed down for
-    /// any of it, or soon after.
+    /// Whether the hot log has more than it should, in all, in memory or on disk, or what gives space back where that
+    /// is short. It is, before writers are slowed down for any of it, or soon after.
     pub(crate) fn compaction_is_due(&self) -> bool {
         let is_large = self.hot_bytes() >= self.hot() + self.goals.hot_disk || self.fullness() >= TOO_MUCH_ON_DISK;
         is_large || self.is_crowded() && self.goals.hot_disk == 0 || self.may_save_space() || self.log_is_littered()
@@ -119,20 +123,25 @@ impl Compactor<'_> {
         too_much as f64 / self.goals.behind(&self.hash.cold.runs()) as f64
     }
 
-    /// How far the hot log in memory is from where it is compacted to where frames have to be written out to make room, as a part.
+    /// How far the hot log in memory is from where it is compacted to where frames have to be written out to make room,
+    /// as a part.
     pub(crate) fn crowding(&self) -> f64 {
         let (most, hot) = (self.hash.part.hot() * FRAME, self.hot());
         let in_memory = self.hash.frames_in_memory() * FRAME;
         in_memory.saturating_sub(hot) as f64 / most.saturating_sub(hot).max(FRAME) as f64
     }
 
-    /// Whether the oldest frames are to leave memory, so that nobody who writes has to see to that: where they are not compacted from there.
+    /// Whether the oldest frames are to leave memory, so that nobody who writes has to see to that: where they are not
+    /// compacted from there.
     pub(crate) fn write_out_is_due(&self) -> bool {
         let (head, tail) = (self.hash.log.bounds().head(), self.hash.log.tail());
-        self.goals.hot_disk > 0 && head.frame() < tail.frame() && (tail.get() - head.get() >= self.hot() || self.is_crowded())
+        self.goals.hot_disk > 0
+            && head.frame() < tail.frame()
+            && (tail.get() - head.get() >= self.hot() || self.is_crowded())
     }
 
-    /// Writes out as many frames as one delta would have, if the hot log has more in memory than it should. Whether it had.
+    /// Writes out as many frames as one delta would have, if the hot log has more in memory than it should. Whether it
+    /// had.
     ///
     /// # Errors
     /// If space on the disk is wanting, or I/O fails.
@@ -174,7 +183,8 @@ impl Compactor<'_> {
         Ok(self.compact(until)? > from)
     }
 
-    /// Compacts as many deltas as there are below page boundary `until`, which is not above SAFE, of what is linked while a keyspace is opened.
+    /// Compacts as many deltas as there are below page boundary `until`, which is not above SAFE, of what is linked
+    /// while a keyspace is opened.
     ///
     /// # Errors
     /// As for [`compact`](Self::compact). Then fewer were compacted.
@@ -188,7 +198,8 @@ impl Compactor<'_> {
         Ok(())
     }
 
-    /// Compacts what the hot log has beyond a little, from memory where that has it still, since the next opening would have to link all that a flush writes out of it.
+    /// Compacts what the hot log has beyond a little, from memory where that has it still, since the next opening would
+    /// have to link all that a flush writes out of it.
     ///
     /// # Errors
     /// As for [`compact`](Self::compact). Then less was compacted.
@@ -208,8 +219,9 @@ impl Compactor<'_> {
         }
     }
 
-    /// Puts what lives at the beginning of the hot log into a delta, and truncates the log: up to page boundary `until`, which is not above SAFE, or as far as
-    /// one delta goes. BEGIN of then. What is in segments is older than what is in memory alone, and does not come into one delta with it.
+    /// Puts what lives at the beginning of the hot log into a delta, and truncates the log: up to page boundary
+    /// `until`, which is not above SAFE, or as far as one delta goes. BEGIN of then. What is in segments is older than
+    /// what is in memory alone, and does not come into one delta with it.
     ///
     /// # Errors
     /// If memory or space on the disk is wanting, or I/O fails. Then nothing has changed, unless writing has stopped.
@@ -261,8 +273,15 @@ impl Compactor<'_> {
         self.publish(&change, changing, next.transpose()?, unnamed)
     }
 
-    /// Makes a change: its files have names that are in the structure, and everybody sees the runs that come, if these are others. Its record.
-    fn publish(&self, change: &Change, changing: Changing<'_>, mut runs: Option<Runs>, mut unnamed: Unnamed<'_>) -> Result<Seq> {
+    /// Makes a change: its files have names that are in the structure, and everybody sees the runs that come, if these
+    /// are others. Its record.
+    fn publish(
+        &self,
+        change: &Change,
+        changing: Changing<'_>,
+        mut runs: Option<Runs>,
+        mut unnamed: Unnamed<'_>,
+    ) -> Result<Seq> {
         let record = self.install.install(change, &mut || {
             unnamed.named();
             runs.take().into_iter().for_each(|runs| changing.publish(runs));
@@ -277,7 +296,8 @@ impl Compactor<'_> {
         Promised { floor: self.install.floor(), durable: self.hash.log.bounds().durable() }
     }
 
-    /// Waits until everybody is unpinned who may still come to runs that were replaced, so that what is left of them goes here and not on a reader's thread.
+    /// Waits until everybody is unpinned who may still come to runs that were replaced, so that what is left of them
+    /// goes here and not on a reader's thread.
     fn wait_for_readers(&self) {
         let gone = Arc::new(AtomicBool::new(false));
         let domain = &self.hash.domain;

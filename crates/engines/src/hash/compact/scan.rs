@@ -1,11 +1,12 @@
-//! What lives in a region, found by a look at all records behind it, as FASTER does it (H8, the alternative; decision 9, "By scan"). All records of the region are copied
-//! into a table, from which each record behind them takes those of its key; what is in no page that is read-only yet is asked of the index.
+//! What lives in a region, found by a look at all records behind it, as FASTER does it (H8, the alternative; decision
+//! 9, "By scan"). All records of the region are copied into a table, from which each record behind them takes those of
+//! its key; what is in no page that is read-only yet is asked of the index.
 
 use ecotone_substrate::{Result, memory::Memory, storage::Block};
 
 use super::{
-    Compactor, Region, alive::Living, copies::Copies, frames::Windows, install::Promised, record::Copied, sorter::Reference,
-    table::Table,
+    Compactor, Region, alive::Living, copies::Copies, frames::Windows, install::Promised, record::Copied,
+    sorter::Reference, table::Table,
 };
 use crate::hash::{
     Hash,
@@ -84,7 +85,8 @@ fn size(record: &Copied) -> usize {
 }
 
 impl Compactor<'_> {
-    /// What lives from the beginning of a region on, as much as there is room for, with copies of it. The region ends there.
+    /// What lives from the beginning of a region on, as much as there is room for, with copies of it. The region ends
+    /// there.
     pub(super) fn living_by_scan(&self, region: Region) -> Result<Living> {
         let (promised, safe) = (self.promised(), self.hash.log.bounds().safe());
         self.ask_for(self.candidates(region, safe, promised)?, safe, promised)
@@ -94,7 +96,8 @@ impl Compactor<'_> {
     pub(super) fn candidates(&self, region: Region, safe: Address, promised: Promised) -> Result<Candidates<'_>> {
         let memory = &*self.environment.memory;
         let (copies, copied, table) = (Copies::default(), Copied::default(), Table::new(memory, region.bytes())?);
-        let mut candidates = Candidates { memory, region, table, copies, floor: u64::MAX, bytes: 0, largest: 0, copied };
+        let mut candidates =
+            Candidates { memory, region, table, copies, floor: u64::MAX, bytes: 0, largest: 0, copied };
         let until = self.scan(region, true, |records| {
             for (address, record) in records.iter() {
                 let (hash, is_promised) = (self.hash.key(record.key()).hash, address < promised.floor);
@@ -132,7 +135,8 @@ impl Compactor<'_> {
         Ok(living)
     }
 
-    /// Gives what there is of a region to `take`, page by page, as long as it wants more. Where it ended. Values are left out where nobody wants them.
+    /// Gives what there is of a region to `take`, page by page, as long as it wants more. Where it ended. Values are
+    /// left out where nobody wants them.
     fn scan(&self, region: Region, values: bool, mut take: impl FnMut(&Records) -> Result<bool>) -> Result<Address> {
         let in_memory = Address::of_frame(self.hash.log.bounds().head().frame()).max(region.from).min(region.until);
         let (mut records, mut frame) = (Records::default(), None);

@@ -1,4 +1,5 @@
-//! References to records, brought into the order of a run: eight bytes each, in leased memory (decision 9, "Compaction").
+//! References to records, brought into the order of a run: eight bytes each, in leased memory (decision 9,
+//! "Compaction").
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 

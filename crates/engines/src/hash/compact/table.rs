@@ -1,4 +1,5 @@
-//! A table of references by their hashes, in leased memory: what a compaction by scan holds of a region (decision 9, "By scan").
+//! A table of references by their hashes, in leased memory: what a compaction by scan holds of a region (decision 9,
+//! "By scan").
 
 use ecotone_substrate::{
     Result,
@@ -127,7 +128,8 @@ mod tests {
         for (hash, place) in there.clone() {
             if random.random_range(0..10) == 0 {
                 let mut slot = table.first(hash);
-                let (at, _) = std::iter::from_fn(|| table.next(&mut slot, hash)).find(|(_, r)| r.place() == place).unwrap();
+                let (at, _) =
+                    std::iter::from_fn(|| table.next(&mut slot, hash)).find(|(_, r)| r.place() == place).unwrap();
                 table.remove(at);
                 there.remove(&(hash, place));
                 assert!(!found(&table, hash).contains(&place));

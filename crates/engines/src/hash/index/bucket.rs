@@ -1,4 +1,5 @@
-//! A bucket of the hot index: the entries of one cache line, and a control word that names the bucket in which they go on.
+//! A bucket of the hot index: the entries of one cache line, and a control word that names the bucket in which they go
+//! on.
 
 use ecotone_sys::{
     prefetch::prefetch_read,
@@ -35,7 +36,8 @@ impl<'a> Bucket<'a> {
         self.0[..ENTRIES].iter().map(Place)
     }
 
-    /// Its control word. To be read behind the entries by who asks whether they were frozen then, since it is frozen before them.
+    /// Its control word. To be read behind the entries by who asks whether they were frozen then, since it is frozen
+    /// before them.
     #[inline]
     pub(super) fn control(self) -> Control {
         Control::from_word(self.control_word().load(Ordering::Acquire))
@@ -59,7 +61,8 @@ impl<'a> Bucket<'a> {
         self.control_word().fetch_or(Control::SPLIT, Ordering::AcqRel);
     }
 
-    /// Gives an unmade bucket its entries, of which there may be fewer than it has places, and where it goes on. All who do that give the same.
+    /// Gives an unmade bucket its entries, of which there may be fewer than it has places, and where it goes on. All
+    /// who do that give the same.
     pub(super) fn make(self, entries: impl Iterator<Item = Entry>, control: Control) {
         let entries = entries.chain(std::iter::repeat(Entry::FREE));
         for (place, entry) in self.entries().zip(entries) {
@@ -102,8 +105,8 @@ impl Place<'_> {
         Entry::from_word(self.0.load(Ordering::Acquire))
     }
 
-    /// Replaces it, if it is still `from`; else what it is, which may be frozen: whoever goes on finds it anew. What was written before can be looked at
-    /// by who finds `to`.
+    /// Replaces it, if it is still `from`; else what it is, which may be frozen: whoever goes on finds it anew. What
+    /// was written before can be looked at by who finds `to`.
     pub(crate) fn exchange(self, from: Entry, to: Entry) -> Result<(), Entry> {
         let result = self.0.compare_exchange(from.word(), to.word(), Ordering::AcqRel, Ordering::Acquire);
         result.map(drop).map_err(Entry::from_word)

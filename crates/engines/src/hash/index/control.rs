@@ -1,6 +1,8 @@
-//! The control word of a bucket: where its entries go on, and whether it is being split (decision 10, "Growth of the index").
+//! The control word of a bucket: where its entries go on, and whether it is being split (decision 10, "Growth of the
+//! index").
 
-/// The number of an overflow bucket or none, whether the bucket is frozen, and whether all that it had is in the next table.
+/// The number of an overflow bucket or none, whether the bucket is frozen, and whether all that it had is in the next
+/// table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Control(u64);
 

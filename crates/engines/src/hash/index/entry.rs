@@ -7,7 +7,8 @@ pub(crate) const TAG_BITS: u32 = 21;
 const TAG_SHIFT: u32 = Link::BITS;
 const TENTATIVE: u64 = 1 << (TAG_SHIFT + TAG_BITS);
 
-/// A link, a tag, whether it is being inserted, and whether its bucket is being split. What has no link has [`Link::NONE`], so only a free entry is zero.
+/// A link, a tag, whether it is being inserted, and whether its bucket is being split. What has no link has
+/// [`Link::NONE`], so only a free entry is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(u64);
 

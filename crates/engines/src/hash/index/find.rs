@@ -22,7 +22,8 @@ pub(crate) struct Found<'p> {
     pub(crate) entry: Entry,
 }
 
-/// A table cannot do it: the bucket is being split or has been, or it is full and all overflow buckets are in use. The next table can, if there is one.
+/// A table cannot do it: the bucket is being split or has been, or it is full and all overflow buckets are in use. The
+/// next table can, if there is one.
 #[derive(Debug)]
 pub(super) struct Refused;
 
@@ -60,8 +61,8 @@ impl Table {
         }
     }
 
-    /// First phase: the tag stands in a free entry, and nobody goes by it. Second phase: nobody else has put it into another. `None` if somebody has, or if
-    /// that cannot be known.
+    /// First phase: the tag stands in a free entry, and nobody goes by it. Second phase: nobody else has put it into
+    /// another. `None` if somebody has, or if that cannot be known.
     fn insert<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Result<Option<Found<'p>>, Refused> {
         if self.with_tag(hash, pin) > 0 {
             return Ok(None);
@@ -74,7 +75,8 @@ impl Table {
         // Of two who insert the tag, the one whose fence comes second sees the word of the other.
         fence(Ordering::SeqCst);
         let alone = self.with_tag(hash, pin) == 1;
-        // This fails where the bucket was frozen meanwhile: then the entry was tentative, and is not carried to the next table.
+        // This fails where the bucket was frozen meanwhile: then the entry was tentative, and is not carried to the
+        // next table.
         let settled = place.exchange(tentative, if alone { entry } else { Entry::FREE }).is_ok();
         if alone && settled {
             self.load.came(entry);

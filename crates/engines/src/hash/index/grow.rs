@@ -1,4 +1,5 @@
-//! Live growth: a table of twice the buckets takes the place of one that is crowded, while everybody goes on (decision 10, "Growth of the index").
+//! Live growth: a table of twice the buckets takes the place of one that is crowded, while everybody goes on (decision
+//! 10, "Growth of the index").
 
 use std::{ops::Range, sync::Arc};
 
@@ -9,8 +10,8 @@ use ecotone_sys::{
 
 use super::{Index, Tables, table::Table};
 
-/// Entries of a bucket in the mean at which a table is crowded. Two fifths of its buckets go on in another then, with one entry of eight. Fewer would have an index
-/// that has just grown take twice the memory for as many.
+/// Entries of a bucket in the mean at which a table is crowded. Two fifths of its buckets go on in another then, with
+/// one entry of eight. Fewer would have an index that has just grown take twice the memory for as many.
 const CROWDED: u64 = 7;
 /// Buckets that are split under one pin.
 const STRETCH: u64 = 16;
@@ -44,8 +45,8 @@ impl Index {
         self.load.entries() >= self.crowded.load(Ordering::Relaxed)
     }
 
-    /// Gives it twice the buckets, unless another thread does. Whether it got them here: `lease` may refuse memory, and then it is not crowded again before it
-    /// has an eighth more entries.
+    /// Gives it twice the buckets, unless another thread does. Whether it got them here: `lease` may refuse memory, and
+    /// then it is not crowded again before it has an eighth more entries.
     pub(crate) fn grow(&self, lease: impl FnMut() -> Option<Block>) -> bool {
         let Some(_growing) = self.growing.try_lock() else { return false };
         let Some(buckets) = self.begin_growth(lease) else {
@@ -74,7 +75,8 @@ impl Index {
         Some(current.buckets())
     }
 
-    /// Makes the next table known, if it has as much memory for overflow buckets as the current one, which gets no more from then on.
+    /// Makes the next table known, if it has as much memory for overflow buckets as the current one, which gets no more
+    /// from then on.
     fn publish(&self, current: &Arc<Table>, next: &Arc<Table>) -> bool {
         let _shape = self.shape.lock();
         if next.overflow.blocks() < current.overflow.blocks() {

@@ -6,8 +6,8 @@ use super::{Index, entry::Entry, find::Refused, table::Table};
 use crate::hash::log::Link;
 
 impl Index {
-    /// Adds where the chains of a hash's bucket begin, and gives the last hash of that bucket. Tables only grow, so a bucket begins behind it in all that
-    /// follow.
+    /// Adds where the chains of a hash's bucket begin, and gives the last hash of that bucket. Tables only grow, so a
+    /// bucket begins behind it in all that follow.
     pub(crate) fn links(&self, hash: u64, links: &mut Vec<Link>, pin: &Pin<'_>) -> u64 {
         let (mut table, before) = (self.current(pin), links.len());
         while links_in(table, hash, links, pin).is_err() {

@@ -1,4 +1,5 @@
-//! The hot index: from a hash to the newest record of its chain (H2; decision 10, "The index entry"). It grows while it is used.
+//! The hot index: from a hash to the newest record of its chain (H2; decision 10, "The index entry"). It grows while it
+//! is used.
 
 mod bucket;
 mod control;
@@ -84,8 +85,8 @@ impl Index {
         self.last().overflow.left()
     }
 
-    /// The most overflow buckets that so many inserts need: one each at most, and of those that go on from one bucket, one for as many as it has entries. Some may
-    /// be in the hands of threads that give them back.
+    /// The most overflow buckets that so many inserts need: one each at most, and of those that go on from one bucket,
+    /// one for as many as it has entries. Some may be in the hands of threads that give them back.
     pub(crate) fn most_overflow(&self, inserts: u64) -> u64 {
         inserts.min(self.buckets() + inserts / ENTRIES as u64 + IN_HANDS)
     }
@@ -107,7 +108,8 @@ impl Index {
         }
     }
 
-    /// The entry of a hash, which is inserted without an address if there is none. `None` if that needs an overflow bucket and there is none.
+    /// The entry of a hash, which is inserted without an address if there is none. `None` if that needs an overflow
+    /// bucket and there is none.
     pub(crate) fn find_or_insert<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Option<Found<'p>> {
         let mut table = self.current(pin);
         loop {
@@ -129,7 +131,8 @@ impl Index {
         }
     }
 
-    /// The table that has a hash's entries once this one has them no more. If need be its bucket is split first. `None` if this is the last.
+    /// The table that has a hash's entries once this one has them no more. If need be its bucket is split first. `None`
+    /// if this is the last.
     #[cold]
     fn after<'p>(&'p self, table: &Table, hash: u64, pin: &'p Pin<'_>) -> Option<&'p Table> {
         let Tables { current, next } = self.tables(pin);

@@ -88,8 +88,9 @@ impl Overflow {
 
     /// Bucket `number`, for which there is memory.
     pub(super) fn get<'p>(&'p self, number: u64, pin: &'p Pin<'_>) -> Bucket<'p> {
-        let words =
-            self.blocks[(number / self.in_a_block) as usize].load(pin).expect("a bucket is given out when its block is there");
+        let words = self.blocks[(number / self.in_a_block) as usize]
+            .load(pin)
+            .expect("a bucket is given out when its block is there");
         Bucket::new(words, (number % self.in_a_block) as usize)
     }
 }

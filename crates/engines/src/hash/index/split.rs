@@ -1,4 +1,5 @@
-//! How a bucket becomes two of the next table (decision 10, "Growth of the index"). All who split a bucket at once do the same, and none waits for another.
+//! How a bucket becomes two of the next table (decision 10, "Growth of the index"). All who split a bucket at once do
+//! the same, and none waits for another.
 
 use ecotone_sys::epoch::Pin;
 
@@ -17,8 +18,9 @@ impl Table {
             return;
         }
         self.freeze(first, pin);
-        // What is read from here on is final. An overflow bucket of the next table is taken by the number of one that is used here: of n entries in
-        // a chain of m + 1 buckets the two halves need m more than their first ones at most.
+        // What is read from here on is final. An overflow bucket of the next table is taken by the number of one that
+        // is used here: of n entries in a chain of m + 1 buckets the two halves need m more than their first ones at
+        // most.
         let mut numbers = self.chain(number, pin).filter_map(|bucket| bucket.control().overflow());
         for half in 0..2 {
             self.make(number, half, next, &mut numbers, pin);
@@ -43,7 +45,8 @@ impl Table {
         let mut bucket = next.bucket(2 * number + half);
         loop {
             let some: [Option<Entry>; ENTRIES] = std::array::from_fn(|_| entries.next());
-            let overflow = entries.peek().map(|_| numbers.next().expect("two halves need no more buckets than the whole"));
+            let overflow =
+                entries.peek().map(|_| numbers.next().expect("two halves need no more buckets than the whole"));
             bucket.make(some.into_iter().flatten(), overflow.map_or(Control::END, Control::to));
             let Some(overflow) = overflow else { return };
             bucket = next.overflow.get(overflow, pin);

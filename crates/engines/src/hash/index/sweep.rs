@@ -15,8 +15,9 @@ use crate::hash::log::{Address, Link};
 const STRETCH: usize = 64;
 
 impl Index {
-    /// Frees the entries of chains without a record that is in the log or in the read cache: those that have none, or one below `clearable`, which is
-    /// not above CLEARABLE. What is inserted or changed meanwhile is left to the next sweep.
+    /// Frees the entries of chains without a record that is in the log or in the read cache: those that have none, or
+    /// one below `clearable`, which is not above CLEARABLE. What is inserted or changed meanwhile is left to the next
+    /// sweep.
     pub(crate) fn sweep(&self, clearable: Address) {
         let mut from = Some(0);
         while let Some(hash) = from {
@@ -34,7 +35,8 @@ impl Index {
         freed
     }
 
-    /// Sweeps the bucket of a hash; where the hashes of the one behind it begin. Tables only grow, so that is where a bucket begins in all that follow.
+    /// Sweeps the bucket of a hash; where the hashes of the one behind it begin. Tables only grow, so that is where a
+    /// bucket begins in all that follow.
     fn sweep_bucket(&self, hash: u64, clearable: Address, pin: &Pin<'_>) -> Option<u64> {
         let mut table = self.current(pin);
         while self.sweep_in(table, hash, clearable, pin).is_err() {
@@ -58,7 +60,8 @@ impl Index {
 
     fn sweep_entry(&self, place: Place<'_>, clearable: Address) {
         let entry = place.load();
-        if entry != Entry::FREE && !entry.is_tentative() && !entry.is_frozen() && names_nothing(entry.link(), clearable) {
+        if entry != Entry::FREE && !entry.is_tentative() && !entry.is_frozen() && names_nothing(entry.link(), clearable)
+        {
             self.free(Found { place, entry });
         }
     }

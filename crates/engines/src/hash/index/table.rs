@@ -18,14 +18,16 @@ use super::{
 /// Doublings of a table: they leave nine bits of a tag that the bucket does not say already.
 const MOST_DOUBLINGS: u32 = 12;
 
-/// Blocks for overflow buckets that a table may have more than blocks of its own, so that inserts go on when it is late to grow.
+/// Blocks for overflow buckets that a table may have more than blocks of its own, so that inserts go on when it is late
+/// to grow.
 pub(super) const MORE_OVERFLOW: usize = 63;
 
 /// Buckets for the hashes of a keyspace, as many as a power of two.
 #[derive(Debug)]
 pub(super) struct Table {
     bits: u32,
-    /// Bits of the hash before the tag: as many as chose the bucket in the first table. So an entry is the same in all tables that follow.
+    /// Bits of the hash before the tag: as many as chose the bucket in the first table. So an entry is the same in all
+    /// tables that follow.
     before_tag: u32,
     blocks: Box<[Words]>,
     /// A block has two to the power of this many buckets.
@@ -52,12 +54,20 @@ impl Table {
         Table { bits, before_tag: bits, blocks, block_bits, overflow, load: Arc::default() }
     }
 
-    /// An unmade table of twice the buckets of this one, for the same entries. It may have as many blocks for overflow buckets more as this one may.
+    /// An unmade table of twice the buckets of this one, for the same entries. It may have as many blocks for overflow
+    /// buckets more as this one may.
     pub(super) fn double(&self, domain: &Arc<Domain>, blocks: Vec<Block>) -> Table {
         assert_eq!(blocks.len(), self.blocks_for_double());
         let Table { bits, before_tag, block_bits, .. } = *self;
         let overflow = Overflow::new(domain, blocks.len() + self.overflow.most_blocks(), 1 << block_bits);
-        Table { bits: bits + 1, before_tag, blocks: filled(blocks, 0xff), block_bits, overflow, load: self.load.clone() }
+        Table {
+            bits: bits + 1,
+            before_tag,
+            blocks: filled(blocks, 0xff),
+            block_bits,
+            overflow,
+            load: self.load.clone(),
+        }
     }
 
     /// The first buckets: their number.
@@ -86,8 +96,8 @@ impl Table {
         hash << self.before_tag >> (u64::BITS - TAG_BITS)
     }
 
-    /// Which of two buckets of a table with twice as many an entry of a bucket of this table goes to: the bit of the hash that follows those that
-    /// choose the bucket here.
+    /// Which of two buckets of a table with twice as many an entry of a bucket of this table goes to: the bit of the
+    /// hash that follows those that choose the bucket here.
     pub(super) fn half(&self, entry: Entry) -> u64 {
         entry.tag() >> (TAG_BITS - 1 - self.doublings()) & 1
     }

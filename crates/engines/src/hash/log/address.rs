@@ -82,8 +82,8 @@ impl Address {
     }
 }
 
-/// The 41 bits by which a word names a record: its short address, or none, or the place of a copy in the read cache. A short address is stale when the record has
-/// left the log.
+/// The 41 bits by which a word names a record: its short address, or none, or the place of a copy in the read cache. A
+/// short address is stale when the record has left the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link(u64);
 
@@ -96,7 +96,8 @@ const COPY: u64 = 1 << SHORT_BITS;
 impl Link {
     /// Bits of a link.
     pub(crate) const BITS: u32 = SHORT_BITS + 1;
-    /// Names nothing: it is the short address of a place in a page's header. It is not zero, so that an entry without an address differs from a free one.
+    /// Names nothing: it is the short address of a place in a page's header. It is not zero, so that an entry without
+    /// an address differs from a free one.
     pub(crate) const NONE: Link = Link(1);
 
     /// The link to a record.
@@ -130,7 +131,8 @@ impl Link {
         self.0 > SHORT
     }
 
-    /// The address from `begin` on that it names, if it names one. It was read later than `begin`, and swept when what it named had left the log before.
+    /// The address from `begin` on that it names, if it names one. It was read later than `begin`, and swept when what
+    /// it named had left the log before.
     #[inline]
     pub(crate) fn head(self, begin: Address) -> Option<Address> {
         self.address(begin, begin.plus(MAX_LOG))

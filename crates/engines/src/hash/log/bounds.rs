@@ -27,7 +27,8 @@ impl Position {
     }
 }
 
-/// CLEARABLE ≤ BEGIN ≤ HEAD ≤ FLUSHED ≤ SAFE ≤ READ_ONLY ≤ TAIL, and BEGIN ≤ DURABLE ≤ FLUSHED. Where BEGIN passes the others they follow at once.
+/// CLEARABLE ≤ BEGIN ≤ HEAD ≤ FLUSHED ≤ SAFE ≤ READ_ONLY ≤ TAIL, and BEGIN ≤ DURABLE ≤ FLUSHED. Where BEGIN passes the
+/// others they follow at once.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     clearable: Position,
@@ -107,7 +108,8 @@ impl Bounds {
         self.head.raise(to);
     }
 
-    /// Raises BEGIN, not above SAFE, and CLEARABLE when all are unpinned who may still go by the old one. What has left the log need be in no file.
+    /// Raises BEGIN, not above SAFE, and CLEARABLE when all are unpinned who may still go by the old one. What has left
+    /// the log need be in no file.
     pub(super) fn raise_begin(self: &Arc<Self>, to: Address, domain: &Domain) {
         assert!(to <= self.safe(), "what may still change stays in the log");
         // In this order: who misses a frame, or finds a page that was never written, sees that BEGIN has passed it.

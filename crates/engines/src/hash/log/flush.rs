@@ -23,7 +23,8 @@ use super::{
 /// Windows of one frame each that are written side by side, if there is memory for them.
 const WINDOWS: usize = 4;
 
-/// Makes the segment in which the log goes on from an address: file, name, and what says that it belongs to the keyspace.
+/// Makes the segment in which the log goes on from an address: file, name, and what says that it belongs to the
+/// keyspace.
 pub(crate) type NextSegment<'n> = dyn FnMut(Address) -> Result<Arc<Segment>> + 'n;
 
 /// Who writes, who syncs, and who lets frames out, one thread each at a time.
@@ -52,9 +53,14 @@ impl HotLog {
         }
     }
 
-    /// Writes what lies below page boundary `until`, which is not above SAFE, to segments; `next` makes those that are wanting. If that fails, what was
-    /// written before is below FLUSHED, unless writing itself failed.
-    pub(crate) fn write_out(&self, environment: &Environment, until: Address, next: &mut NextSegment<'_>) -> Result<()> {
+    /// Writes what lies below page boundary `until`, which is not above SAFE, to segments; `next` makes those that are
+    /// wanting. If that fails, what was written before is below FLUSHED, unless writing itself failed.
+    pub(crate) fn write_out(
+        &self,
+        environment: &Environment,
+        until: Address,
+        next: &mut NextSegment<'_>,
+    ) -> Result<()> {
         epoch::assert_unpinned();
         assert!(until.in_page() == 0 && until <= self.bounds.safe(), "what may still change is not written");
         let _turn = self.turns.writing.lock();

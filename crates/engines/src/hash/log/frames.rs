@@ -60,7 +60,8 @@ impl Frames {
         Frames { domain: domain.clone(), ring }
     }
 
-    /// Lets the block in as frame `number`, filled with zero and then by `fill`. The block itself if another frame has the place.
+    /// Lets the block in as frame `number`, filled with zero and then by `fill`. The block itself if another frame has
+    /// the place.
     pub(super) fn enter(&self, number: u64, block: Block, fill: impl FnOnce(&Words)) -> Result<(), Block> {
         let place = self.place(number);
         if place.load(&self.domain.pin()).is_some() {
@@ -70,7 +71,9 @@ impl Frames {
         fill(&words);
         let firsts = std::array::from_fn(|_| AtomicU64::new(NONE));
         assert_eq!(words.len(), Address::words_of_a_frame(), "a block of the size of a frame");
-        place.swap(Some(Box::new(Frame { number, words, firsts })), |_| unreachable!("one thread at a time lets frames in"));
+        place.swap(Some(Box::new(Frame { number, words, firsts })), |_| {
+            unreachable!("one thread at a time lets frames in")
+        });
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! The hot log in memory (H1): records that are allocated at the end, changed in place while they are young, and frozen when they are older (decision 10, "The record"
-//! and "Allocation, closing, shifting, evicting").
+//! The hot log in memory (H1): records that are allocated at the end, changed in place while they are young, and frozen
+//! when they are older (decision 10, "The record" and "Allocation, closing, shifting, evicting").
 
 mod address;
 mod bounds;
@@ -54,8 +54,8 @@ impl HotLog {
         Self::of(domain, Bounds::new(at, at, at), at, Segments::default(), frames)
     }
 
-    /// A log of an earlier life, which has these segments: of it what lies from `begin` up to `durable` is valid, both page boundaries. What memory has of it
-    /// comes by [`resume`](Self::resume).
+    /// A log of an earlier life, which has these segments: of it what lies from `begin` up to `durable` is valid, both
+    /// page boundaries. What memory has of it comes by [`resume`](Self::resume).
     pub(crate) fn reopen(
         domain: &Arc<Domain>,
         (begin, durable): (Address, Address),
@@ -88,8 +88,8 @@ impl HotLog {
         self.tail().get().saturating_sub(begin)
     }
 
-    /// The block becomes frame `number`, up to whose end the log may grow from now on. One thread at a time lets frames in, in order.
-    /// The block itself if the frame that is in the way has not left.
+    /// The block becomes frame `number`, up to whose end the log may grow from now on. One thread at a time lets frames
+    /// in, in order. The block itself if the frame that is in the way has not left.
     pub(crate) fn enter(&self, number: u64, block: Block) -> std::result::Result<(), Block> {
         self.frames.enter(number, block, |_| ())?;
         self.tail.cover(Address::new((number + 1) * FRAME));
@@ -142,8 +142,9 @@ impl HotLog {
     pub(crate) fn allocate<'p>(&'p self, key: &[u8], value: Option<&[u8]>, pin: &'p Pin<'_>) -> Option<Raw<'p>> {
         let capacity = Record::capacity_for(key.len() + value.map_or(0, <[u8]>::len));
         let address = self.tail.allocate(Record::bytes(capacity))?;
-        let record =
-            self.record(address, pin).expect("TAIL enters a frame when it is in the ring, and what is pinned above SAFE stays");
+        let record = self
+            .record(address, pin)
+            .expect("TAIL enters a frame when it is in the ring, and what is pinned above SAFE stays");
         record.fill(key, value);
         Some(Raw { address, record: Some(record) })
     }
@@ -177,7 +178,8 @@ impl HotLog {
         self.bounds.raise_read_only(to, &self.domain);
     }
 
-    /// Frames wholly below `until`, which is not above FLUSHED, leave memory. `then` gets each block when nobody looks at it any more.
+    /// Frames wholly below `until`, which is not above FLUSHED, leave memory. `then` gets each block when nobody looks
+    /// at it any more.
     pub(crate) fn evict(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) {
         let _turn = self.turns.evicting.lock();
         self.let_out(until, then);
@@ -189,8 +191,9 @@ impl HotLog {
         (from..until.frame()).for_each(|number| self.frames.leave(number, then.clone()));
     }
 
-    /// What lies below page boundary `until`, which is not above SAFE, is not in the log any more, whether it was written or not. Its frames leave as
-    /// [`evict`](Self::evict) says. The segments that lie wholly below, whose files are removed when what says so is synced.
+    /// What lies below page boundary `until`, which is not above SAFE, is not in the log any more, whether it was
+    /// written or not. Its frames leave as [`evict`](Self::evict) says. The segments that lie wholly below, whose files
+    /// are removed when what says so is synced.
     pub(crate) fn truncate(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) -> Vec<Arc<Segment>> {
         assert_eq!(until.in_page(), 0);
         self.bounds.raise_begin(until, &self.domain);
@@ -204,7 +207,9 @@ impl HotLog {
     /// # Errors
     /// If none has.
     pub(crate) fn segment(&self, address: Address) -> Result<Arc<Segment>> {
-        self.segments.find(address).ok_or_else(|| Error::corruption("the hot log", address.get(), "no segment has this address"))
+        self.segments
+            .find(address)
+            .ok_or_else(|| Error::corruption("the hot log", address.get(), "no segment has this address"))
     }
 }
 

@@ -77,7 +77,8 @@ impl<'a> Record<'a> {
         Record { words: &words[at..] }
     }
 
-    /// Fills a raw record, which nobody else may know yet. Without a value it is a tombstone. A link is set before it is made known.
+    /// Fills a raw record, which nobody else may know yet. Without a value it is a tombstone. A link is set before it
+    /// is made known.
     pub(super) fn fill(&self, key: &[u8], value: Option<&[u8]>) {
         let capacity = Self::capacity_for(key.len() + value.map_or(0, <[u8]>::len));
         copy_in(&self.words[HEADER_WORDS..], key);
@@ -214,7 +215,8 @@ impl Locked<'_> {
         self.record.copy_value(self.state().key_len(), value);
     }
 
-    /// Gives it another value, which has room, or none. It is not sealed, and its address was not below READ_ONLY under the pin of this change.
+    /// Gives it another value, which has room, or none. It is not sealed, and its address was not below READ_ONLY under
+    /// the pin of this change.
     pub(crate) fn replace(&mut self, value: Option<&[u8]>) {
         assert!(!self.state().sealed() && self.has_room(value.map_or(0, <[u8]>::len)));
         self.record.set_value(self.state().key_len(), value.unwrap_or_default());

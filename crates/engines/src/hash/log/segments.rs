@@ -55,7 +55,8 @@ impl Segment {
             written.map_err(|e| environment.health.poison(e))
         });
         written.inspect_err(|_| {
-            // What went wrong first is what the caller needs to know. A file that stays is a stray, which the next opening removes.
+            // What went wrong first is what the caller needs to know. A file that stays is a stray, which the next
+            // opening removes.
             let _ = storage.remove(id);
         })?;
         Ok(Segment { name, file, from, bytes })

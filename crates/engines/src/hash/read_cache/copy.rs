@@ -1,7 +1,8 @@
 //! A copy of a record that is not in memory: one word, the key, the value (decision 10, "Read cache").
 //!
-//! The word has the link to what is below in the chain (bits 0 to 40), the key's length less one (41 to 50), the value's length (51 to 61), and how often the copy
-//! was used lately (62 and 63). Key and value begin at a word each. Once a copy is known, readers count uses, who evicts changes the link, and nothing else changes.
+//! The word has the link to what is below in the chain (bits 0 to 40), the key's length less one (41 to 50), the
+//! value's length (51 to 61), and how often the copy was used lately (62 and 63). Key and value begin at a word each.
+//! Once a copy is known, readers count uses, who evicts changes the link, and nothing else changes.
 
 use ecotone_sys::{
     prefetch::prefetch_read,

@@ -1,4 +1,5 @@
-//! Eviction of copies: a frame at a time they are taken out of their chains, and those that were used come to the end of the main queue (decision 10, invariant 26).
+//! Eviction of copies: a frame at a time they are taken out of their chains, and those that were used come to the end
+//! of the main queue (decision 10, invariant 26).
 
 use std::sync::atomic::Ordering;
 
@@ -167,7 +168,8 @@ impl ReadCache {
 }
 
 impl Hash {
-    /// Has room made for copies that come soon, unless another thread does it just then. Nothing is lost but copies if there is none.
+    /// Has room made for copies that come soon, unless another thread does it just then. Nothing is lost but copies if
+    /// there is none.
     pub(in crate::hash) fn make_room_for_copies(&self) {
         epoch::assert_unpinned();
         let Some(mut evictor) = self.copies.evictor.try_lock() else { return };
@@ -202,7 +204,8 @@ impl Hash {
         }
     }
 
-    /// Gives so many bytes of copies back to the budget, if there are as many. It waits for pins alone. The bytes that it gave.
+    /// Gives so many bytes of copies back to the budget, if there are as many. It waits for pins alone. The bytes that
+    /// it gave.
     pub(in crate::hash) fn give_back_copies(&self, bytes: usize) -> usize {
         let mut evictor = self.copies.evictor.lock();
         gather(bytes, 1, || {
@@ -263,7 +266,8 @@ impl Hash {
         Some(above)
     }
 
-    /// What comes in place of a copy: another copy at the end of the main queue, if it was used and there is room, else what is below it.
+    /// What comes in place of a copy: another copy at the end of the main queue, if it was used and there is room, else
+    /// what is below it.
     fn successor(&self, part: Part, key: &Key<'_>, copy: CachedRecord<'_>, value: &mut Vec<u8>, pin: &Pin<'_>) -> Link {
         let uses = copy.uses();
         if uses == 0 {
@@ -276,8 +280,8 @@ impl Hash {
         again.unwrap_or(copy.link())
     }
 
-    /// Lets the links of copies name nothing where they are stale, so that none is left when short addresses come round (decision 10, invariant 16). To be
-    /// called after every truncation; it does so once in a TiB of the hot log.
+    /// Lets the links of copies name nothing where they are stale, so that none is left when short addresses come round
+    /// (decision 10, invariant 16). To be called after every truncation; it does so once in a TiB of the hot log.
     pub(in crate::hash) fn sweep_copies(&self) {
         let mut evictor = self.copies.evictor.lock();
         let round = self.log.tail().get() >> ROUND_BITS;

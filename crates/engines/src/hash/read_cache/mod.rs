@@ -1,7 +1,8 @@
-//! The read cache (H6): copies of records that are not in memory, on top of the chains of the index (decision 10, "Read cache").
+//! The read cache (H6): copies of records that are not in memory, on top of the chains of the index (decision 10, "Read
+//! cache").
 //!
-//! It is S3-FIFO in two logs: a copy comes to the small queue, or to the main one if its key was missed lately; at the end of a queue it goes to the end of the
-//! main one if it was used, else out.
+//! It is S3-FIFO in two logs: a copy comes to the small queue, or to the main one if its key was missed lately; at the
+//! end of a queue it goes to the end of the main one if it was used, else out.
 
 mod copy;
 mod evict;
@@ -67,7 +68,8 @@ pub(super) struct Met<'p> {
 }
 
 impl ReadCache {
-    /// An empty cache that never has more than so many frames of memory, which it takes as copies come. With none there will be no copies.
+    /// An empty cache that never has more than so many frames of memory, which it takes as copies come. With none there
+    /// will be no copies.
     pub(super) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, most: usize) -> ReadCache {
         let [small, main] = [(); 2].map(|()| Queue::new(domain, most));
         let (memory, history, spare) = (memory.clone(), Slot::new(domain, None), Arc::default());
@@ -122,10 +124,12 @@ impl ReadCache {
         self.is_on
     }
 
-    /// Makes a copy of the record of a key that was missed, above what `below` names. Nobody knows it yet. `None` if there is no room.
+    /// Makes a copy of the record of a key that was missed, above what `below` names. Nobody knows it yet. `None` if
+    /// there is no room.
     pub(super) fn add(&self, key: &Key<'_>, value: &[u8], below: Link, pin: &Pin<'_>) -> Option<Link> {
         // With less history more copies begin in the small queue.
-        let known = self.history.load(pin).is_some_and(|history| history.note((key.hash >> u32::BITS) as u32, key.hash as u16));
+        let known =
+            self.history.load(pin).is_some_and(|history| history.note((key.hash >> u32::BITS) as u32, key.hash as u16));
         if known {
             self.remembered.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,4 +1,5 @@
-//! One of the two queues of copies: a log of frames that copies are appended to and that gives up its oldest frame (decision 10, invariant 26).
+//! One of the two queues of copies: a log of frames that copies are appended to and that gives up its oldest frame
+//! (decision 10, invariant 26).
 
 use std::sync::Arc;
 
@@ -76,7 +77,10 @@ impl Queue {
         let number = word / FRAME_WORDS;
         let frame = self.ring[number as usize & (self.ring.len() - 1)].load(pin);
         let frame = frame.filter(|frame| frame.number % (Place::WORDS / FRAME_WORDS) == number);
-        CachedRecord::new(&frame.expect("a copy that is met under a pin stays as long").words, (word % FRAME_WORDS) as usize)
+        CachedRecord::new(
+            &frame.expect("a copy that is met under a pin stays as long").words,
+            (word % FRAME_WORDS) as usize,
+        )
     }
 
     /// The copy that begins at this word, if one does, and the word behind it. The frame is in the ring.
@@ -107,7 +111,8 @@ impl Queue {
         self.covered.load(Ordering::Acquire) / FRAME_WORDS
     }
 
-    /// Lets the block in as the next frame. Its place in the ring is free, since there are never more frames than places.
+    /// Lets the block in as the next frame. Its place in the ring is free, since there are never more frames than
+    /// places.
     pub(super) fn enter(&self, block: Block) {
         let number = self.next_number();
         let frame = Frame { number, words: Words::new(block) };
@@ -115,8 +120,8 @@ impl Queue {
         self.covered.store((number + 1) * FRAME_WORDS, Ordering::Release);
     }
 
-    /// Lets [`settled`](Self::settled) follow the end, when all are unpinned who may still fill a copy before that. Who waits for that calls it again and again, and leaves
-    /// one action.
+    /// Lets [`settled`](Self::settled) follow the end, when all are unpinned who may still fill a copy before that. Who
+    /// waits for that calls it again and again, and leaves one action.
     pub(super) fn settle(&self) {
         let (last, marks) = (self.last(), self.marks.clone());
         if last > self.settling.swap(last, Ordering::Relaxed) {
@@ -129,7 +134,8 @@ impl Queue {
         self.marks.settled.load(Ordering::Acquire)
     }
 
-    /// No copy in the frames below this one is named by a chain any more. [`unseen`](Self::unseen) follows when all are unpinned who may have met one.
+    /// No copy in the frames below this one is named by a chain any more. [`unseen`](Self::unseen) follows when all are
+    /// unpinned who may have met one.
     pub(super) fn give_up(&self, below: u64) {
         let marks = self.marks.clone();
         self.domain.bump(move || _ = marks.unseen.fetch_max(below, Ordering::AcqRel));

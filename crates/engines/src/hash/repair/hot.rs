@@ -39,7 +39,12 @@ impl Pages {
     ///
     /// # Errors
     /// Those of `visit`. What is wrong with the page is in the result.
-    pub(super) fn each(&mut self, offset: u64, address: Address, visit: &mut Visit<'_>) -> Result<result::Result<(), Error>> {
+    pub(super) fn each(
+        &mut self,
+        offset: u64,
+        address: Address,
+        visit: &mut Visit<'_>,
+    ) -> Result<result::Result<(), Error>> {
         match self.read(offset) {
             Ok(()) => self.visit(offset, address, visit),
             Err(error) => Ok(Err(error)),

@@ -23,8 +23,8 @@ use crate::repair::{Beginning, Findings};
 /// Gets a key and its value; no value if it was deleted. What comes later of a key is newer.
 pub type Visit<'v> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<()> + 'v;
 
-/// Gives all records that can be read to `visit`: bases, then deltas from old to new, then the hot log. `database` is the identity that files must have, if it is
-/// known.
+/// Gives all records that can be read to `visit`: bases, then deltas from old to new, then the hot log. `database` is
+/// the identity that files must have, if it is known.
 ///
 /// # Errors
 /// Those of `visit`; `NewerFormat`, `Memory`, and `Io` if the directory cannot be listed. Not for damage.
@@ -81,7 +81,8 @@ impl Salvage<'_, '_> {
             let Some(said) = self.findings.problems.survive(Beginning::read(self.environment, file))? else { continue };
             match file {
                 FileId::Table { number, .. } => {
-                    let (birth, remains) = (said.birth(), Remains::open(self.environment, self.name(number, None, &said), said)?);
+                    let (birth, remains) =
+                        (said.birth(), Remains::open(self.environment, self.name(number, None, &said), said)?);
                     if let Some(RunKind::Delta { until, .. }) = remains.kind {
                         begin = begin.max(Address::new(until / PAGE * PAGE));
                     }
@@ -132,7 +133,8 @@ impl Salvage<'_, '_> {
         Ok(())
     }
 
-    /// Reads the pages of a segment from `begin` up to `durable`, which must verify; and those behind as far as they do, unless it is known that they do not count.
+    /// Reads the pages of a segment from `begin` up to `durable`, which must verify; and those behind as far as they
+    /// do, unless it is known that they do not count.
     fn segment(&mut self, segment: &LogFile, (begin, durable): (Address, Address), has_durable: bool) -> Result<()> {
         let LogFile { file: File { number, birth }, from, .. } = *segment;
         let name = Name { database: 0, keyspace: self.keyspace, number, birth };
@@ -162,7 +164,9 @@ impl Salvage<'_, '_> {
     /// Reads all pages of a segment that verify and are not below `begin`.
     fn pages(&mut self, File { number, birth }: File, begin: Address) -> Result<()> {
         let name = Name { database: 0, keyspace: self.keyspace, number, birth };
-        let Some(mut pages) = self.findings.problems.survive(Pages::open(self.environment, name))? else { return Ok(()) };
+        let Some(mut pages) = self.findings.problems.survive(Pages::open(self.environment, name))? else {
+            return Ok(());
+        };
         let length = self.findings.problems.survive(pages.length())?.unwrap_or(0);
         let mut whole = 0;
         for offset in (PAGE..length / PAGE * PAGE).step_by(PAGE as usize) {
@@ -173,7 +177,8 @@ impl Salvage<'_, '_> {
     }
 }
 
-/// What decides between two runs that nothing names: the greater one is the newer. One without a header is taken for the oldest.
+/// What decides between two runs that nothing names: the greater one is the newer. One without a header is taken for
+/// the oldest.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Age {
     Unknown,

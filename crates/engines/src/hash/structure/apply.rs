@@ -55,7 +55,12 @@ impl Structure {
         Ok(())
     }
 
-    fn compact(&mut self, comes: Option<File>, (begin, durable): (Address, Address), gone: &mut Gone) -> Result<(), Misfit> {
+    fn compact(
+        &mut self,
+        comes: Option<File>,
+        (begin, durable): (Address, Address),
+        gone: &mut Gone,
+    ) -> Result<(), Misfit> {
         if begin <= self.begin {
             return Err("the hot log would begin before where it did");
         }

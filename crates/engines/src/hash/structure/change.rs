@@ -1,4 +1,5 @@
-//! The structural records of a hash keyspace: changes of what it consists of, as the log has them (`docs/format/hash.md`, "Structural records").
+//! The structural records of a hash keyspace: changes of what it consists of, as the log has them
+//! (`docs/format/hash.md`, "Structural records").
 
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
@@ -36,7 +37,8 @@ pub enum Change {
         /// See [`Structure`](super::Structure).
         index_bits: u8,
     },
-    /// A partition becomes one or two, whose bases have all that deltas have that end at or below an address. Deltas that no partition needs any more go.
+    /// A partition becomes one or two, whose bases have all that deltas have that end at or below an address. Deltas
+    /// that no partition needs any more go.
     Fold {
         /// As it was.
         goes: Part,

@@ -1,5 +1,5 @@
-//! What a hash keyspace consists of: which files, and what of them counts (`docs/format/hash.md`, "Structural records" and "Root"). Names alone, so that
-//! replay needs no I/O.
+//! What a hash keyspace consists of: which files, and what of them counts (`docs/format/hash.md`, "Structural records"
+//! and "Root"). Names alone, so that replay needs no I/O.
 
 mod apply;
 mod change;
@@ -66,8 +66,8 @@ pub(crate) struct Partition {
 /// What a keyspace consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Structure {
-    /// Keys whose hashes begin with the same so many bits, and the bits of a tag, are in one chain of the hot log. It is the same in a life, and no less in
-    /// the next one if records are left of this one.
+    /// Keys whose hashes begin with the same so many bits, and the bits of a tag, are in one chain of the hot log. It
+    /// is the same in a life, and no less in the next one if records are left of this one.
     pub(crate) index_bits: u8,
     /// Where the hot log begins.
     pub(crate) begin: Address,

@@ -4,7 +4,8 @@ use ecotone_testkit::sim::SimStorage;
 
 use super::*;
 
-/// Keys that share chains, with values, deleted, and never written; in batches of every length, while half of the index's buckets are split.
+/// Keys that share chains, with values, deleted, and never written; in batches of every length, while half of the
+/// index's buckets are split.
 #[test]
 fn a_batch_finds_what_single_calls_find() {
     let (hash, crowds) = (engine(3, 64), crowds(4));

@@ -33,7 +33,8 @@ impl World {
         let files = Arc::new(files_of(Ground::new(disk.clone()).environment, false, options));
         let memory = files.environment().memory.budget();
         let goals = Goals { least_delta: 128 << 10, ..Goals::within(memory as u64) }.chosen(options);
-        let keyspace = HashKeyspace::create(files.clone(), Sizes { bucket_bits: 10, frames: 24, copies: 0 }, goals).unwrap();
+        let keyspace =
+            HashKeyspace::create(files.clone(), Sizes { bucket_bits: 10, frames: 24, copies: 0 }, goals).unwrap();
         World { disk, files, keyspace, most: 0 }
     }
 
@@ -71,8 +72,8 @@ fn value(number: u64, round: u64) -> Vec<u8> {
     [(number * 31 + round) as u8; VALUE].to_vec()
 }
 
-/// Ten times the data as updates of keys at random: the files keep within the budget, which is the sooner filled by old versions the smaller it is, and folds come the
-/// sooner.
+/// Ten times the data as updates of keys at random: the files keep within the budget, which is the sooner filled by old
+/// versions the smaller it is, and folds come the sooner.
 #[test]
 fn updates_of_ten_times_the_data_stay_within_the_budget() {
     const KEYS: u64 = 16_000;
@@ -103,7 +104,8 @@ fn updates_of_ten_times_the_data_stay_within_the_budget() {
     assert!(many > few, "{few} and {many} folds");
 }
 
-/// Where what lives fills the budget whoever adds something gets an error that says what to do. Nothing is lost, and deletes make room again.
+/// Where what lives fills the budget whoever adds something gets an error that says what to do. Nothing is lost, and
+/// deletes make room again.
 #[test]
 fn a_budget_that_is_full_refuses_what_adds_and_takes_what_deletes() {
     let mut world = World::new(16 << 20);
@@ -142,7 +144,8 @@ fn a_budget_that_is_full_refuses_what_adds_and_takes_what_deletes() {
     assert!(tables > 0);
 }
 
-/// A budget that old versions fill, on a disk that is full itself, so that nothing saves space: who writes is told, and goes on when there is some again.
+/// A budget that old versions fill, on a disk that is full itself, so that nothing saves space: who writes is told, and
+/// goes on when there is some again.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "it may wait without end")]
 fn nobody_waits_for_space_that_nothing_can_save() {
@@ -158,7 +161,8 @@ fn nobody_waits_for_space_that_nothing_can_save() {
         let later = (0..10).find(|_| world.put(2, Some(b"there is space")).is_ok());
         told.send((refusal, removed.err(), later, world.value(2))).unwrap();
     });
-    let (refusal, removed, later, read) = refusals.recv_timeout(Duration::from_secs(60)).expect("nobody waits without end");
+    let (refusal, removed, later, read) =
+        refusals.recv_timeout(Duration::from_secs(60)).expect("nobody waits without end");
     assert!(refusal.as_ref().is_some_and(Error::is_no_space), "{refusal:?}");
     assert!(removed.is_none() || removed.as_ref().is_some_and(Error::is_no_space), "{removed:?}");
     assert!(later.is_some());
@@ -182,7 +186,8 @@ fn nobody_waits_for_space_of_a_keyspace_that_is_gone() {
     assert!(matches!(answer, Err(Error::Closed { .. })), "{answer:?}");
 }
 
-/// Short of space, what is changed in place again and again is compacted before anybody pays for the space that it may want.
+/// Short of space, what is changed in place again and again is compacted before anybody pays for the space that it may
+/// want.
 #[test]
 fn a_hot_log_does_not_keep_space_short() {
     const KEYS: u64 = 10_000;

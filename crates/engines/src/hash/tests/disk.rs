@@ -149,7 +149,8 @@ fn what_left_memory_is_found_in_one_read() {
     assert!(times.iter().all(|times| *times == 1));
 }
 
-/// Keys that have an entry together: some records of a chain are in memory, some on disk, and each search goes on to its own key.
+/// Keys that have an entry together: some records of a chain are in memory, some on disk, and each search goes on to
+/// its own key.
 #[test]
 fn chains_go_on_from_memory_to_the_disk() {
     let (crowds, mut model) = (crowds(4), BTreeMap::new());
@@ -215,8 +216,9 @@ fn searches_side_by_side_find_what_single_ones_find() {
     // The first failure is told, and nothing is left in flight.
     world.ground.disk.fail_at(world.ground.disk.io_index() + 100, ErrorKind::Other);
     let mut ends = 0;
-    let failed =
-        world.hash.search_all(storage, beyond, &mut |_, seen, _| ends += usize::from(matches!(seen.place, Place::Disk(_))));
+    let failed = world
+        .hash
+        .search_all(storage, beyond, &mut |_, seen, _| ends += usize::from(matches!(seen.place, Place::Disk(_))));
     assert!(failed.is_err() && (36..=300).contains(&ends), "{ends}");
     assert!(world.ground.environment.health.check().is_ok(), "a failed read loses nothing");
 }
@@ -258,7 +260,8 @@ fn threads_find_their_keys_while_frames_leave() {
     assert!(world.reads() > 5_000, "{} reads", world.reads());
 }
 
-/// Eight threads write and read keys of their own, many times what is in memory. (In the authors' code several sessions spin.) It ends in ten seconds.
+/// Eight threads write and read keys of their own, many times what is in memory. (In the authors' code several sessions
+/// spin.) It ends in ten seconds.
 fn eight_threads(world: World, write: impl Fn(&World, u64, &[u8]) + Send + Sync + 'static) {
     const THREADS: u64 = 8;
     let turns = move |world: &World, thread: u64| {

@@ -23,8 +23,9 @@ fn key(number: u64) -> [u8; 8] {
     number.to_le_bytes()
 }
 
-/// Two threads fill the engine while the background gives the index buckets. It prints how long the longest operation took, which on a machine that does
-/// something else besides is how long a thread was preempted: an operation itself splits one bucket at most (decision 10, invariant 34).
+/// Two threads fill the engine while the background gives the index buckets. It prints how long the longest operation
+/// took, which on a machine that does something else besides is how long a thread was preempted: an operation itself
+/// splits one bucket at most (decision 10, invariant 34).
 #[test]
 fn an_engine_that_fills_has_an_index_that_fits() {
     const RECORDS: u64 = 40_000;
@@ -33,7 +34,10 @@ fn an_engine_that_fills_has_an_index_that_fits() {
         let writers = [0, 1].map(|writer| {
             let hash = &hash;
             scope.spawn(move || {
-                (0..RECORDS).map(|number| timed(|| set_and_see(hash, 2 * number + writer))).max().expect("there are some")
+                (0..RECORDS)
+                    .map(|number| timed(|| set_and_see(hash, 2 * number + writer)))
+                    .max()
+                    .expect("there are some")
             })
         });
         scope.spawn(|| {
@@ -87,7 +91,8 @@ fn what_was_truncated_leaves_no_entries() {
 fn a_hot_log_that_needs_a_large_index_can_be_opened() {
     const RECORDS: u64 = 500_000;
     let environment = SimStorage::new(1).environment(1, 64 << 20);
-    let (files, goals) = (Arc::new(files_of(environment.clone(), false, HashOptions::default())), Goals::within(64 << 20));
+    let (files, goals) =
+        (Arc::new(files_of(environment.clone(), false, HashOptions::default())), Goals::within(64 << 20));
     let frames = environment.memory.budget() / FRAME as usize;
     let keyspace = HashKeyspace::create(files.clone(), Sizes { bucket_bits: 10, frames, copies: 0 }, goals).unwrap();
     for number in 0..RECORDS {

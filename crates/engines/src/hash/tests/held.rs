@@ -13,8 +13,8 @@ use super::{
 /// Numbers of keys that are in no crowd.
 const FILLERS: u64 = 1 << 32;
 
-/// What a search for the first of three keys of a chain finds that has passed a copy of the third and is held at the page of the second, while something is done.
-/// What is done gets the keys and a boundary between the pages.
+/// What a search for the first of three keys of a chain finds that has passed a copy of the third and is held at the
+/// page of the second, while something is done. What is done gets the keys and a boundary between the pages.
 fn passed_by(meanwhile: impl FnOnce(&World, &[Vec<u8>], Address)) -> Option<Vec<u8>> {
     let crowd = &crowds(3)[0];
     let world = World::new(4, Sizes { bucket_bits: 0, frames: 16, copies: 4 });

@@ -53,8 +53,8 @@ fn what_cannot_be_merged_changes_nothing() {
     assert_eq!(hash.value(b"text").unwrap().len(), limits::MAX_RECORD - 4);
 }
 
-/// All are at one key at a time, at values that some make longer than before and others short again: so records are given up all the time that additions
-/// would still change in place.
+/// All are at one key at a time, at values that some make longer than before and others short again: so records are
+/// given up all the time that additions would still change in place.
 #[test]
 fn trap_10_merges_beside_updates_lose_nothing() {
     const CROWDS: usize = 120;

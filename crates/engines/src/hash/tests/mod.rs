@@ -49,7 +49,8 @@ pub(super) fn engine_with_copies(bucket_bits: u32, frames: usize, copies: usize)
     Hash::new(&Domain::new(), &memory, SEED, Sizes { bucket_bits, frames, copies }).expect("there is memory")
 }
 
-/// Gives the engine of a model all frames that it may have, and overflow buckets, so that no operation has to make room.
+/// Gives the engine of a model all frames that it may have, and overflow buckets, so that no operation has to make
+/// room.
 #[cfg(feature = "loom")]
 pub(super) fn fill_up(hash: &Hash) {
     while let Ok(block) = hash.room.first_frame()
@@ -107,7 +108,8 @@ impl Hash {
     }
 }
 
-/// Keys of which at least `least` have an entry of the index together, as many such groups as there are among the first 600,000 numbers.
+/// Keys of which at least `least` have an entry of the index together, as many such groups as there are among the first
+/// 600,000 numbers.
 pub(super) fn crowds(least: usize) -> Vec<Vec<Vec<u8>>> {
     let mut crowds = std::collections::HashMap::<u64, Vec<Vec<u8>>>::new();
     for number in 0..600_000u64 {

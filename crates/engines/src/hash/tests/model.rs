@@ -30,7 +30,8 @@ fn step(hash: &Hash, model: &mut Model, key: &[u8], random: &mut SmallRng) {
             model.remove(key);
         }
         4..7 => {
-            let (outcome, value) = ([Outcome::Keep, Outcome::Store, Outcome::Delete][random.random_range(0..3)], value(random));
+            let (outcome, value) =
+                ([Outcome::Keep, Outcome::Store, Outcome::Delete][random.random_range(0..3)], value(random));
             let change = &mut |old: Option<&[u8]>, new: &mut Vec<u8>| {
                 assert_eq!((old, new.len()), (model.get(key).map(|value| &value[..]), 0));
                 new.extend_from_slice(&value);
@@ -47,7 +48,8 @@ fn step(hash: &Hash, model: &mut Model, key: &[u8], random: &mut SmallRng) {
     }
 }
 
-/// Threads write keys of their own, which have entries together; meanwhile what is old becomes read-only, and the index grows.
+/// Threads write keys of their own, which have entries together; meanwhile what is old becomes read-only, and the index
+/// grows.
 #[test]
 fn threads_of_random_operations_follow_the_model() {
     const THREADS: usize = 4;
@@ -62,7 +64,9 @@ fn threads_of_random_operations_follow_the_model() {
                         let key = &crowds[random.random_range(0..100)][number];
                         step(hash, &mut model, key, &mut random);
                     }
-                    crowds.iter().for_each(|keys| assert_eq!(hash.value(&keys[number]).as_ref(), model.get(&keys[number])));
+                    crowds
+                        .iter()
+                        .for_each(|keys| assert_eq!(hash.value(&keys[number]).as_ref(), model.get(&keys[number])));
                 })
             })
             .collect();

@@ -8,7 +8,8 @@ use crate::{
 
 const KEY: &[u8] = b"k";
 
-/// Tries the orders of `work` with at most so many preemptions. It begins with an engine in which the key has a value, if any is given.
+/// Tries the orders of `work` with at most so many preemptions. It begins with an engine in which the key has a value,
+/// if any is given.
 fn all_orders(preemptions: usize, value: Option<&'static [u8]>, work: impl Fn(Arc<Hash>) + Send + Sync + 'static) {
     let begin = move || {
         let hash = engine(0, 4);
@@ -56,7 +57,8 @@ fn two_updates_of_a_key_without_a_value_see_one_another() {
     });
 }
 
-/// One needs a longer record, the other does not. It fails where a record is not sealed before the next one is appended.
+/// One needs a longer record, the other does not. It fails where a record is not sealed before the next one is
+/// appended.
 #[test]
 fn trap_10_an_update_that_moves_a_record_sees_one_in_place() {
     all_orders(3, Some(b"0000000"), |hash| {
@@ -111,7 +113,8 @@ fn updates_beside_a_shift_see_one_another() {
     });
 }
 
-/// A write that found the record mutable comes to it when another has given it up. It fails where that is not told by a seal.
+/// A write that found the record mutable comes to it when another has given it up. It fails where that is not told by a
+/// seal.
 #[test]
 fn a_blind_write_beside_a_shift_is_not_lost() {
     all_orders(2, Some(b"0"), |hash| {
@@ -126,7 +129,8 @@ fn a_blind_write_beside_a_shift_is_not_lost() {
 /// Keys besides, which share the one bucket of the index.
 const OTHERS: [&[u8]; 3] = [b"a", b"b", b"c"];
 
-/// M8 with the engine's own writes: while the index gets more buckets, `work` is done on a key without a value, and nothing is lost of the others.
+/// M8 with the engine's own writes: while the index gets more buckets, `work` is done on a key without a value, and
+/// nothing is lost of the others.
 fn beside_growth(work: impl Fn(&Arc<Hash>) + Send + Sync + 'static) {
     let begin = || {
         let hash = engine(0, 4);

@@ -1,5 +1,6 @@
 //! How fast reads are beside those of a sharded map behind locks, all in memory, Zipf 0.99, two threads.
-//! `ECOTONE_HASH_RECORDS=2000000 cargo test --release -p ecotone-engines --lib hash::tests::rates -- --nocapture` prints it.
+//! `ECOTONE_HASH_RECORDS=2000000 cargo test --release -p ecotone-engines --lib hash::tests::rates -- --nocapture`
+//! prints it.
 
 use std::{collections::HashMap, env, hash::BuildHasher, hint::black_box, thread, time::Instant};
 
@@ -83,7 +84,9 @@ fn reads_beside_those_of_a_sharded_map() {
         map.set(&key.to_le_bytes(), &value(key));
     }
     let keys: Vec<Vec<_>> = (0..THREADS)
-        .map(|seed| zipf(count, draws, &mut SmallRng::seed_from_u64(seed as u64)).into_iter().map(u64::to_le_bytes).collect())
+        .map(|seed| {
+            zipf(count, draws, &mut SmallRng::seed_from_u64(seed as u64)).into_iter().map(u64::to_le_bytes).collect()
+        })
         .collect();
     let single = |get: &(dyn Fn(&[u8], &mut Vec<u8>) -> bool + Sync)| {
         measure(&keys, |keys| {
@@ -95,8 +98,9 @@ fn reads_beside_those_of_a_sharded_map() {
         measure(&keys, |keys| {
             for batch in keys.chunks(BATCH) {
                 let slices: [&[u8]; BATCH] = std::array::from_fn(|place| &batch[place][..]);
-                let found =
-                    hash.multi_get(&disk, &slices, |number, found| assert!(black_box(found).unwrap()[..8] == batch[number]));
+                let found = hash.multi_get(&disk, &slices, |number, found| {
+                    assert!(black_box(found).unwrap()[..8] == batch[number])
+                });
                 found.unwrap();
             }
         })

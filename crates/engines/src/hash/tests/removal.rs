@@ -57,7 +57,9 @@ fn trap_05_no_file_goes_before_its_record_is_synced() {
         disk.create(made, Access::Direct).unwrap();
     }
     let (end, all) = (Address::FIRST.plus(SEGMENT), |base| Part { stretch: Stretch::ALL, base });
-    files.install(&Change::Segment(LogFile { file: segment, from: Address::FIRST, bytes: SEGMENT }), &mut || ()).unwrap();
+    files
+        .install(&Change::Segment(LogFile { file: segment, from: Address::FIRST, bytes: SEGMENT }), &mut || ())
+        .unwrap();
     for (change, goes) in [
         (Change::Compact { comes: Some(delta), begin: end, durable: end, index_bits: 10 }, first),
         (Change::Fold { goes: all(None), comes: vec![all(Some(base))], folded: end }, table(delta)),

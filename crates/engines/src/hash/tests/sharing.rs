@@ -81,7 +81,9 @@ fn a_cache_with_more_demand_gets_its_part_from_copies() {
     }
     read(&environment, &keyspace);
     let stats = keyspace.stats();
-    for (held, limit) in [("read_cache_bytes", "read_cache_limit_bytes"), ("hot_log_memory_bytes", "hot_log_limit_bytes")] {
+    for (held, limit) in
+        [("read_cache_bytes", "read_cache_limit_bytes"), ("hot_log_memory_bytes", "hot_log_limit_bytes")]
+    {
         let (held, limit) = (stat(&stats, held), stat(&stats, limit));
         assert!(held <= limit + FRAME, "{held} bytes where {limit} may be");
     }
@@ -103,9 +105,13 @@ fn what_the_hot_log_does_not_use_of_its_part_is_for_copies() {
     let (environment, keyspace) = keyspace();
     (0..8).for_each(|_| read(&environment, &keyspace));
     let stats = keyspace.stats();
-    let [copies, hot, limit] = ["read_cache_bytes", "hot_log_memory_bytes", "hot_log_limit_bytes"].map(|name| stat(&stats, name));
+    let [copies, hot, limit] =
+        ["read_cache_bytes", "hot_log_memory_bytes", "hot_log_limit_bytes"].map(|name| stat(&stats, name));
     assert!(hot < limit / 2, "{hot} of {limit} bytes are in use");
     let all = copies + limit;
     let budget = environment.memory.budget() as u64;
-    assert!(all > budget, "{copies} bytes of copies, where the hot log has {hot} of {limit} bytes, and the budget {budget}");
+    assert!(
+        all > budget,
+        "{copies} bytes of copies, where the hot log has {hot} of {limit} bytes, and the budget {budget}"
+    );
 }

@@ -13,7 +13,8 @@ use crate::engine::Outcome;
 
 const THREADS: u64 = 8;
 
-/// Runs `work` in eight threads, while what is older than some pages becomes read-only again and again, and the index grows.
+/// Runs `work` in eight threads, while what is older than some pages becomes read-only again and again, and the index
+/// grows.
 fn in_threads(hash: &Hash, work: impl Fn(u64, &mut SmallRng) + Sync) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -57,8 +58,8 @@ fn add(hash: &Hash, key: &[u8], length: usize) {
     hash.modify(key, change).expect("there is memory");
 }
 
-/// All are at four keys of one entry at a time, and half of the values are longer than those before: so records are given up all the time that others would
-/// still change in place.
+/// All are at four keys of one entry at a time, and half of the values are longer than those before: so records are
+/// given up all the time that others would still change in place.
 #[test]
 fn trap_10_counters_that_grow_and_shrink_lose_no_addition() {
     const CROWDS: u64 = 50;
@@ -113,7 +114,8 @@ fn a_value_is_taken_by_one_and_inserted_by_one() {
     assert_eq!(found as i64, there.into_inner());
 }
 
-/// Blind writes and deletes beside updates: an update sees what it replaces, so of a key that is only ever raised nothing old comes back.
+/// Blind writes and deletes beside updates: an update sees what it replaces, so of a key that is only ever raised
+/// nothing old comes back.
 #[test]
 fn a_value_that_was_replaced_does_not_come_back() {
     let (hash, crowds) = (engine(0, 1024), crowds(4));
@@ -122,7 +124,8 @@ fn a_value_that_was_replaced_does_not_come_back() {
         let mut last = 0;
         for turn in 1..5_000u64 {
             match thread {
-                0 => hash.set(&keys[0], &[&turn.to_le_bytes()[..], &vec![turn as u8; random.random_range(0..60)]].concat()),
+                0 => hash
+                    .set(&keys[0], &[&turn.to_le_bytes()[..], &vec![turn as u8; random.random_range(0..60)]].concat()),
                 1 => hash.remove(&keys[1]),
                 2 => {
                     let change = &mut |old: Option<&[u8]>, new: &mut Vec<u8>| {

@@ -25,7 +25,8 @@ fn a_log_that_is_on_disk_for_want_of_memory_is_compacted() {
     assert!(files.structure().tables().count() > 0, "nothing was compacted");
 }
 
-/// What an earlier life has left on disk is compacted before anybody is slowed down for it, although memory has room for much more.
+/// What an earlier life has left on disk is compacted before anybody is slowed down for it, although memory has room
+/// for much more.
 #[test]
 fn what_a_large_budget_left_on_disk_slows_nobody_down() {
     const WRITTEN: u64 = 3_800;
@@ -49,11 +50,12 @@ fn what_a_large_budget_left_on_disk_slows_nobody_down() {
     // More than a frame, so that the background is asked.
     (WRITTEN..WRITTEN + 200).for_each(|number| put(&keyspace, number));
     assert!(on_disk(&keyspace) < 0.8, "{} is left on disk", on_disk(&keyspace));
-    (0..WRITTEN + 200).for_each(|number| assert!(keyspace.get(&number.to_le_bytes()).unwrap().is_some(), "{number} is lost"));
+    (0..WRITTEN + 200)
+        .for_each(|number| assert!(keyspace.get(&number.to_le_bytes()).unwrap().is_some(), "{number} is lost"));
 }
 
-/// Some records are updated again and again, beside others that are written once. How many were kept in the hot log, and how many reads of runs it takes to read
-/// the former.
+/// Some records are updated again and again, beside others that are written once. How many were kept in the hot log,
+/// and how many reads of runs it takes to read the former.
 fn used_beside_others(logged: bool) -> (u64, u64) {
     const USED: u64 = 200;
     let disk = SimStorage::new(1);
@@ -80,7 +82,8 @@ fn used_beside_others(logged: bool) -> (u64, u64) {
     (stat(&keyspace.stats(), "records_kept"), read)
 }
 
-/// What a logged keyspace has in its hot log holds up the database's log, so there all goes in the order in which it came.
+/// What a logged keyspace has in its hot log holds up the database's log, so there all goes in the order in which it
+/// came.
 #[test]
 fn what_is_updated_in_place_stays_in_the_hot_log() {
     let ((kept, read), (kept_logged, _)) = (used_beside_others(false), used_beside_others(true));

@@ -77,7 +77,8 @@ impl Drop for Ended<'_> {
 #[test]
 fn a_walk_beside_writes_misses_nothing_and_gives_nothing_twice() {
     const WALKS: usize = 10;
-    /// Of each writer while a walk goes on: nothing is compacted here, so chains are as long as their history, and walks as long as chains.
+    /// Of each writer while a walk goes on: nothing is compacted here, so chains are as long as their history, and
+    /// walks as long as chains.
     const TURNS: usize = 1_500;
     let world = World::new(5, Sizes { bucket_bits: 6, frames: 16, copies: 0 });
     let (walks, turns) = (AtomicUsize::new(0), AtomicUsize::new(0));

@@ -75,8 +75,11 @@ impl Hash {
             Some(read) => read,
             None => self.read_page(address.page())?,
         };
-        let stored =
-            read.segment.parse(read.page, &read.block)?.linked(address).map_err(|e| read.segment.damaged(read.page, e))?;
+        let stored = read
+            .segment
+            .parse(read.page, &read.block)?
+            .linked(address)
+            .map_err(|e| read.segment.damaged(read.page, e))?;
         let link = stored.link;
         self.collect_record(stretch, address, stored.kind, (stored.key, stored.value), records);
         *last = Some(read);
@@ -89,8 +92,16 @@ impl Hash {
         Ok(PageRead { page, segment, block })
     }
 
-    /// Collects a record, if its hash lies in the stretch. Of two records of a key the one with the higher address is newer.
-    fn collect_record(&self, stretch: &Hashes, address: Address, kind: Kind, (key, value): RecordRef<'_>, records: &mut Records) {
+    /// Collects a record, if its hash lies in the stretch. Of two records of a key the one with the higher address is
+    /// newer.
+    fn collect_record(
+        &self,
+        stretch: &Hashes,
+        address: Address,
+        kind: Kind,
+        (key, value): RecordRef<'_>,
+        records: &mut Records,
+    ) {
         let hash = self.key(key).hash;
         // A bucket may have more hashes than the stretch.
         if stretch.contains(&hash) {

@@ -1,4 +1,5 @@
-//! Goes through all records in the order of their hashes, a stretch of them at a time (decision 9, "Reading many at once, iteration").
+//! Goes through all records in the order of their hashes, a stretch of them at a time (decision 9, "Reading many at
+//! once, iteration").
 
 mod chains;
 mod records;
@@ -16,7 +17,8 @@ use crate::engine::{self, RecordRef};
 /// Hashes whose records are collected together.
 type Hashes = RangeInclusive<u64>;
 
-/// How large a stretch is at most: buckets of the index, and blocks that the runs have of it, as long as it has more than one hash.
+/// How large a stretch is at most: buckets of the index, and blocks that the runs have of it, as long as it has more
+/// than one hash.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     buckets: u64,
@@ -38,7 +40,8 @@ pub(crate) struct Walk {
     /// The records of the present one, and how many of them were given.
     records: Records,
     given: usize,
-    /// The part of the windows' memory that stands for the records of a large stretch: all walks together have no more than that (`docs/design/waiting.md`, rule 4).
+    /// The part of the windows' memory that stands for the records of a large stretch: all walks together have no more
+    /// than that (`docs/design/waiting.md`, rule 4).
     leased: Vec<Block>,
 }
 

@@ -40,7 +40,13 @@ impl Records {
 
     /// One more; no value is a tombstone. The later one of a key has the greater `age`.
     pub(super) fn push(&mut self, hash: u64, age: u64, key: &[u8], value: Option<&[u8]>) {
-        self.entries.push(Entry { hash, age, at: self.bytes.len(), key_len: key.len(), value_len: value.map(<[u8]>::len) });
+        self.entries.push(Entry {
+            hash,
+            age,
+            at: self.bytes.len(),
+            key_len: key.len(),
+            value_len: value.map(<[u8]>::len),
+        });
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or_default());
     }

@@ -17,14 +17,15 @@ impl<T: Ranged> Version<T> {
         self.runs().filter(|(place, _)| place.is_run())
     }
 
-    /// The column that moves most for what it takes, so that what is written again and again goes down alone. Where there are many runs it is one that has more than a few, or
-    /// some of the oldest.
+    /// The column that moves most for what it takes, so that what is written again and again goes down alone. Where
+    /// there are many runs it is one that has more than a few, or some of the oldest.
     pub(in crate::lsm) fn piece_of_level_0(&self, level_0: u64) -> Option<Piece<T>> {
         if self.level_0().count() < MANY_RUNS {
             return self.cheapest_column(level_0, |_| true);
         }
-        let is_deep =
-            |column: &Range<'_>| self.level_0().filter(|(_, run)| !run.overlapping(column).is_empty()).count() >= FEW_RUNS;
+        let is_deep = |column: &Range<'_>| {
+            self.level_0().filter(|(_, run)| !run.overlapping(column).is_empty()).count() >= FEW_RUNS
+        };
         self.cheapest_column(level_0, is_deep).or_else(|| self.piece_of_oldest(level_0))
     }
 
@@ -39,9 +40,11 @@ impl<T: Ranged> Version<T> {
         cheapest(columns.filter_map(|column| self.column(&column, depth)))
     }
 
-    /// The column that moves most of a stretch of keys for what it takes to bring it to a depth, of those that take so many bytes at most. It is worth its bytes of the stretch.
+    /// The column that moves most of a stretch of keys for what it takes to bring it to a depth, of those that take so
+    /// many bytes at most. It is worth its bytes of the stretch.
     pub(super) fn column_over(&self, stretch: (&[u8], &[u8]), depth: u8, most: u64) -> Option<Piece<T>> {
-        let columns = self.columns().into_iter().filter(|column| *column.start() <= stretch.1 && *column.end() >= stretch.0);
+        let columns =
+            self.columns().into_iter().filter(|column| *column.start() <= stretch.1 && *column.end() >= stretch.0);
         let pieces = columns.filter_map(|column| self.column(&column, depth)).filter(|piece| piece.bytes() <= most);
         let within = |piece: &Piece<T>| piece.runs().map(|table| table.bytes_within(stretch)).sum();
         let pieces = pieces.map(|piece| (within(&piece), piece)).filter(|(within, _)| *within > 0);

@@ -12,9 +12,11 @@ use crate::lsm::{
     version::{Ranged, Version},
 };
 
-/// How many times the place of a stretch that has most of it is read at most to bring what is above into the last level.
+/// How many times the place of a stretch that has most of it is read at most to bring what is above into the last
+/// level.
 const READ_AGAIN: u64 = 3;
-/// The part of a stretch above which what a place has of it is brought down, and of what is read for that where it is level 0.
+/// The part of a stretch above which what a place has of it is brought down, and of what is read for that where it is
+/// level 0.
 const LITTLE: u64 = 32;
 const LITTLE_OF_COLUMN: u64 = 16;
 /// Bytes of a job at most that brings level 0 into the last level: its turn lasts as long.
@@ -39,13 +41,14 @@ pub(crate) struct Merged {
 }
 
 impl Lsm {
-    /// What it takes until hardly anything above the last level has keys of a stretch, if something has and that is not too much.
+    /// What it takes until hardly anything above the last level has keys of a stretch, if something has and that is not
+    /// too much.
     pub(crate) fn plan_merge(&self, stretch: (&[u8], &[u8])) -> Option<Plan> {
         Descent::of(&self.version(), stretch, self.sizes).plan()
     }
 
-    /// Makes one job that brings some of a stretch a level down and reads so many bytes at most, with a turn of its own; tells when it has that. What it did, if
-    /// there was anything to do.
+    /// Makes one job that brings some of a stretch a level down and reads so many bytes at most, with a turn of its
+    /// own; tells when it has that. What it did, if there was anything to do.
     pub(crate) fn merge_next(
         self: &Arc<Self>,
         stretch: (&[u8], &[u8]),
@@ -79,45 +82,55 @@ pub(super) struct Descent<'v, T> {
 
 impl<'v, T: Ranged> Descent<'v, T> {
     pub(super) fn of(version: &'v Version<T>, stretch: (&'v [u8], &'v [u8]), sizes: Sizes) -> Descent<'v, T> {
-        let bytes =
-            version.runs().map(|(place, run)| (place, run.within(stretch).iter().map(|table| table.bytes_within(stretch)).sum()));
+        let bytes = version
+            .runs()
+            .map(|(place, run)| (place, run.within(stretch).iter().map(|table| table.bytes_within(stretch)).sum()));
         Descent { version, stretch, bytes: bytes.collect(), level_0: sizes.level_0, at_once: PARTS * sizes.part }
     }
 
-    /// What brings some of it a level down, from the highest place above the last level that has more than a little of it, of so many bytes at most. Tables of level 0 go down
-    /// with all that overlaps, so they come last where that reaches far beyond the stretch or leaves too few of the bytes for the levels.
+    /// What brings some of it a level down, from the highest place above the last level that has more than a little of
+    /// it, of so many bytes at most. Tables of level 0 go down with all that overlaps, so they come last where that
+    /// reaches far beyond the stretch or leaves too few of the bytes for the levels.
     pub(super) fn next_piece(&self, most: u64) -> Option<Piece<T>> {
         let (level, column) = (self.level_to_sink(), self.column_to_sink(most));
         let of_level = || self.version.piece_of_stretch(level?, self.stretch, (self.at_once, most));
-        let comes_first = |piece: &Piece<T>| piece.worth > piece.bytes() / LITTLE_OF_COLUMN && self.with_rest(piece) <= most;
+        let comes_first =
+            |piece: &Piece<T>| piece.worth > piece.bytes() / LITTLE_OF_COLUMN && self.with_rest(piece) <= most;
         let is_first = column.as_ref().is_some_and(comes_first);
         let piece = if is_first { column } else { of_level().or(column) };
         piece.filter(|piece| piece.bytes() <= most)
     }
 
     fn plan(&self) -> Option<Plan> {
-        let tables = self.version.runs().map(|(_, run)| run.within(self.stretch).iter().map(|table| table.bytes()).sum::<u64>());
+        let tables =
+            self.version.runs().map(|(_, run)| run.within(self.stretch).iter().map(|table| table.bytes()).sum::<u64>());
         let most = READ_AGAIN * tables.max()?;
         let first = self.next_piece(most)?;
-        let bytes = if first.runs().next().is_some() { self.with_rest(&first) } else { self.levels_to_sink().max(first.bytes()) };
+        let bytes = if first.runs().next().is_some() {
+            self.with_rest(&first)
+        } else {
+            self.levels_to_sink().max(first.bytes())
+        };
         (bytes <= most).then_some(Plan { bytes, most })
     }
 
-    /// What goes down next of level 0, if it has more than a little: into the last level at once, if that is less to read. It takes so many bytes at most, and is worth its bytes of
-    /// the stretch.
+    /// What goes down next of level 0, if it has more than a little: into the last level at once, if that is less to
+    /// read. It takes so many bytes at most, and is worth its bytes of the stretch.
     fn column_to_sink(&self, most: u64) -> Option<Piece<T>> {
         if self.runs() <= self.little() {
             return None;
         }
         let piece = self.version.column_over(self.stretch, self.version.top(self.level_0), most)?;
         let range = range(piece.runs())?;
-        let levels = self.version.runs().filter(|(place, _)| !place.is_run()).flat_map(|(_, run)| run.overlapping(&range));
+        let levels =
+            self.version.runs().filter(|(place, _)| !place.is_run()).flat_map(|(_, run)| run.overlapping(&range));
         let by_steps = piece.bytes() + levels.map(|table| table.bytes()).sum::<u64>();
         let whole = self.version.column(&range, 1).filter(|whole| whole.bytes() <= by_steps.min(AT_ONCE).min(most));
         Some(whole.map(|whole| whole.of_worth(piece.worth)).unwrap_or(piece))
     }
 
-    /// Bytes of a piece with level 0, and about those that are read behind it until no place above the last level has more than a little of the stretch.
+    /// Bytes of a piece with level 0, and about those that are read behind it until no place above the last level has
+    /// more than a little of the stretch.
     fn with_rest(&self, piece: &Piece<T>) -> u64 {
         let levels = piece.inputs.iter().filter(|(place, _)| !place.is_run() && piece.target == Place::Level(1));
         let brought = levels.flat_map(|(_, run)| run.tables()).map(|table| table.bytes_within(self.stretch)).sum();

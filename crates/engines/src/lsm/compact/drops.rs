@@ -1,4 +1,5 @@
-//! Which records end in a job: tombstones that hide nothing, and what does not count (decision 12, invariant 14; decision 15, invariants 1 and 14).
+//! Which records end in a job: tombstones that hide nothing, and what does not count (decision 12, invariant 14;
+//! decision 15, invariants 1 and 14).
 
 use std::sync::Arc;
 
@@ -10,10 +11,12 @@ use crate::lsm::{
     version::{Ranged, Version},
 };
 
-/// What a job's tombstones may have to hide, which it does not read itself, and where its records do not count. Asked for ascending keys.
+/// What a job's tombstones may have to hide, which it does not read itself, and where its records do not count. Asked
+/// for ascending keys.
 #[derive(Debug)]
 pub(in crate::lsm) struct Drops<T> {
-    /// Tables that are older than some of the job's, by runs and levels, each with the number of those that lie below the last key.
+    /// Tables that are older than some of the job's, by runs and levels, each with the number of those that lie below
+    /// the last key.
     below: Vec<(Place, Vec<Arc<T>>, usize)>,
     /// The covers, and the number of those that lie below the last key.
     covers: Arc<Covers>,
@@ -53,9 +56,11 @@ impl<T: Ranged> Drops<T> {
         self.covers.get(self.passed).filter(|cover| cover.bounds().0 <= key)
     }
 
-    /// Whether nothing older can have a key than the job has it from a place. What is covered has something older elsewhere, whatever its floor is, unless the job has that.
+    /// Whether nothing older can have a key than the job has it from a place. What is covered has something older
+    /// elsewhere, whatever its floor is, unless the job has that.
     pub(in crate::lsm) fn may_drop(&mut self, place: Place, key: &[u8]) -> bool {
-        let has_base = self.whole.as_ref().is_some_and(|(lower, upper)| (lower.as_slice()..upper.as_slice()).contains(&key));
+        let has_base =
+            self.whole.as_ref().is_some_and(|(lower, upper)| (lower.as_slice()..upper.as_slice()).contains(&key));
         let is_last = has_base || self.cover(key).is_none() || bug!(DropTombstone);
         is_last
             && self.below.iter_mut().filter(|(older, ..)| *older > place).all(|(_, tables, passed)| {

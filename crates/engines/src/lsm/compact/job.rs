@@ -72,7 +72,8 @@ impl Work for Job {
 }
 
 impl Lsm {
-    /// Merges the tables of a piece, with helpers if that is late or awaited, or what they have of a slice of the keys. What came of them is not installed yet.
+    /// Merges the tables of a piece, with helpers if that is late or awaited, or what they have of a slice of the keys.
+    /// What came of them is not installed yet.
     pub(super) fn merge(
         self: &Arc<Self>,
         version: &Arc<Version<Handle>>,
@@ -92,8 +93,11 @@ impl Lsm {
         let is_whole = |(place, run): &&(Place, Run<Handle>)| {
             place.is_run() && version.run(*place).is_some_and(|whole| whole.tables().len() == run.tables().len())
         };
-        let runs =
-            if is_whole_job { piece.inputs.iter().filter(is_whole).count() - usize::from(piece.target.is_run()) } else { 0 };
+        let runs = if is_whole_job {
+            piece.inputs.iter().filter(is_whole).count() - usize::from(piece.target.is_run())
+        } else {
+            0
+        };
         self.pressure.begin_job(runs as u64, piece.bytes());
         let (lsm, version, cuts) = (self.clone(), version.clone(), self.cuts_at(piece.target, version));
         let parts = Parts::new(Job { lsm, version, piece, files, options, cuts, ranges, is_awaited }, count);
@@ -118,7 +122,12 @@ impl Lsm {
     }
 
     /// Asks for so many threads that make parts as well.
-    pub(in crate::lsm) fn call_helpers<W: Work + 'static>(&self, what: &'static str, parts: &Arc<Parts<W>>, count: usize) {
+    pub(in crate::lsm) fn call_helpers<W: Work + 'static>(
+        &self,
+        what: &'static str,
+        parts: &Arc<Parts<W>>,
+        count: usize,
+    ) {
         for _ in 0..count {
             // Who comes late finds nothing, and keeps nothing.
             let parts = Arc::downgrade(parts);
@@ -135,8 +144,8 @@ fn affordable(memory: usize, runs: usize, records: u64) -> usize {
 
 /// Bytes of a record of tables in the mean.
 pub(in crate::lsm) fn mean<'h>(handles: impl Iterator<Item = &'h Arc<Handle>>) -> u64 {
-    let sums =
-        handles.fold((0, 0), |(bytes, records), handle| (bytes + handle.table().bytes(), records + handle.table().records()));
+    let sums = handles
+        .fold((0, 0), |(bytes, records), handle| (bytes + handle.table().bytes(), records + handle.table().records()));
     sums.0 / sums.1.max(1)
 }
 

@@ -57,8 +57,13 @@ const LOOK: u64 = 1 << 20;
 /// Writes of each key of a range the newest record, but for tombstones that hide nothing and for what does not count.
 ///
 /// # Errors
-/// If something is damaged or cannot be read, or memory or space on the disk is wanting, or a look ends it. Then there are no files.
-pub(in crate::lsm) fn merge(work: Merge<'_>, mut drops: Drops<Handle>, mut output: Output<'_>) -> Result<Vec<Arc<Handle>>> {
+/// If something is damaged or cannot be read, or memory or space on the disk is wanting, or a look ends it. Then there
+/// are no files.
+pub(in crate::lsm) fn merge(
+    work: Merge<'_>,
+    mut drops: Drops<Handle>,
+    mut output: Output<'_>,
+) -> Result<Vec<Arc<Handle>>> {
     let Merge { inputs, below, range, hash_of, looks } = work;
     let way = (Direction::Up, Reading::Ahead);
     let layer = |run: &Run<Handle>| Stored::begin(run, range, way.clone()).map(Layer::Tables);

@@ -1,5 +1,5 @@
-//! Levelled compaction: what is written sinks from level to level, and what it replaces ends (decision 11, "Levels and compaction"; decision 12, invariants 12
-//! to 18). One job at a time in a keyspace.
+//! Levelled compaction: what is written sinks from level to level, and what it replaces ends (decision 11, "Levels and
+//! compaction"; decision 12, invariants 12 to 18). One job at a time in a keyspace.
 
 pub(super) mod columns;
 pub(super) mod cuts;
@@ -35,14 +35,17 @@ use super::{
 };
 use crate::turn::Taken;
 
-/// How many times as many runs as writers come to rest with level 0 gets before whoever flushes compacts it first: then the background cannot.
+/// How many times as many runs as writers come to rest with level 0 gets before whoever flushes compacts it first: then
+/// the background cannot.
 const LEEWAY: usize = 2;
 
-/// Runs become one with such a part of what level 0 may have at most, since they do not go down then: about half of it goes down with the first four.
+/// Runs become one with such a part of what level 0 may have at most, since they do not go down then: about half of it
+/// goes down with the first four.
 const PAID_PART: u64 = 2;
 
 impl Lsm {
-    /// Has the background compact what is due, and clear what was uncovered. What an earlier session left waits until something is written.
+    /// Has the background compact what is due, and clear what was uncovered. What an earlier session left waits until
+    /// something is written.
     pub(super) fn call_compaction(self: &Arc<Self>) {
         if !self.files.context().shared.wal.has_begun() {
             return;
@@ -78,8 +81,8 @@ impl Lsm {
                     lsm.call_compaction();
                 }
                 Ok(false) => lsm.pressure.compaction.succeeded(),
-                // Without memory or space it is tried again when there are more tables, when writers come while it is behind, or when nobody has used the
-                // keyspace for long once more.
+                // Without memory or space it is tried again when there are more tables, when writers come while it is
+                // behind, or when nobody has used the keyspace for long once more.
                 Err(error) => {
                     lsm.idle.begin_anew();
                     lsm.pressure.compaction.failed(&*lsm.files.context().shared.clock);
@@ -112,7 +115,9 @@ impl Lsm {
 
     /// What makes the runs of level 0 fewer.
     fn pick_of_level_0(&self, version: &Version<Handle>) -> Option<Piece<Handle>> {
-        version.piece_of_small_runs(Small { paid: 0, ..self.small() }).or_else(|| version.piece_of_oldest(self.sizes.level_0))
+        version
+            .piece_of_small_runs(Small { paid: 0, ..self.small() })
+            .or_else(|| version.piece_of_oldest(self.sizes.level_0))
     }
 
     /// Which runs of level 0 become one.
@@ -152,7 +157,8 @@ impl Lsm {
         Ok(compacted?.is_some())
     }
 
-    /// Makes one job that is due if writers are slowed down for level 0: for who has the turn again and again, so that jobs of the background hardly get it.
+    /// Makes one job that is due if writers are slowed down for level 0: for who has the turn again and again, so that
+    /// jobs of the background hardly get it.
     fn relieve_level_0(self: &Arc<Self>) -> Result<()> {
         let is_full = |version: &Version<Handle>| version.level_0().count() >= SLOW_RUNS;
         if is_full(&self.version()) {
@@ -161,21 +167,23 @@ impl Lsm {
         Ok(())
     }
 
-    /// Makes the job that is chosen from the present version, which has all of it still, since nobody else compacts. Bytes of its tables, if one was. It does not rest
-    /// if a caller waits for it.
+    /// Makes the job that is chosen from the present version, which has all of it still, since nobody else compacts.
+    /// Bytes of its tables, if one was. It does not rest if a caller waits for it.
     fn compact_in_turn(
         self: &Arc<Self>,
         pick: impl Fn(&Version<Handle>) -> Option<Piece<Handle>>,
         is_awaited: bool,
     ) -> Result<Option<u64>> {
         let version = self.version();
-        // What was flushed since a job began is left to the next: there would be something to absorb again before each, and no end to it.
+        // What was flushed since a job began is left to the next: there would be something to absorb again before each,
+        // and no end to it.
         let resumed = self.absorbing.begun().and_then(|youngest| pick(&version.without_younger(youngest)));
         let Some(piece) = resumed.or_else(|| pick(&version)) else { return Ok(None) };
         self.compact(version, piece, is_awaited).map(Some)
     }
 
-    /// Makes one job, or a piece of what is to be absorbed before. Bytes of the job's tables; none if it is not made yet.
+    /// Makes one job, or a piece of what is to be absorbed before. Bytes of the job's tables; none if it is not made
+    /// yet.
     fn compact(self: &Arc<Self>, version: Arc<Version<Handle>>, piece: Piece<Handle>, is_awaited: bool) -> Result<u64> {
         let Some(opening) = self.make_way(&version, &piece)? else {
             // A piece a turn: what is more urgent comes between.
@@ -247,7 +255,8 @@ impl Lsm {
         Ok(())
     }
 
-    /// Whether a table that overlaps nothing of a level may be there as it is: in the last one without tombstones, in others not above much.
+    /// Whether a table that overlaps nothing of a level may be there as it is: in the last one without tombstones, in
+    /// others not above much.
     fn may_move(&self, version: &Version<Handle>, handle: &Handle, target: Place) -> bool {
         if target == Place::Level(1) {
             return handle.table().tombstones() == 0;

@@ -10,7 +10,8 @@ pub(in crate::lsm) trait Work: Send + Sync {
     /// What comes of a part.
     type Made: Send;
 
-    /// Makes a part. It asks now and then whether it `goes_on`, and ends with any error if not. What it leaves of an error is nothing.
+    /// Makes a part. It asks now and then whether it `goes_on`, and ends with any error if not. What it leaves of an
+    /// error is nothing.
     fn make(&self, part: usize, goes_on: &dyn Fn() -> bool) -> Result<Self::Made>;
 }
 
@@ -56,7 +57,8 @@ impl<W: Work> Parts<W> {
         }
     }
 
-    /// Makes what nobody else makes, and waits for those parts that others have begun. What came of them, in their order.
+    /// Makes what nobody else makes, and waits for those parts that others have begun. What came of them, in their
+    /// order.
     ///
     /// # Errors
     /// The first one, with what came of other parts. Nothing is made any more then.

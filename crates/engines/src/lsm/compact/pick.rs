@@ -10,7 +10,8 @@ use crate::lsm::{
     version::{Ranged, Run, Version},
 };
 
-/// Runs of level 0 with which it is compacted if it has bytes enough, and that become one if they have few; and runs with which it is compacted in any case.
+/// Runs of level 0 with which it is compacted if it has bytes enough, and that become one if they have few; and runs
+/// with which it is compacted in any case.
 pub(super) const FEW_RUNS: usize = if cfg!(feature = "shuttle") { 2 } else { 4 };
 pub(super) const MANY_RUNS: usize = 8;
 
@@ -38,7 +39,8 @@ pub(in crate::lsm) struct Piece<T> {
     pub(in crate::lsm) inputs: Vec<(Place, Run<T>)>,
     /// A level below the others, or that of the youngest run if they are runs.
     pub(in crate::lsm) target: Place,
-    /// What it is worth, in bytes: those that are not in the level yet, and what will not be read in vain or hidden any more.
+    /// What it is worth, in bytes: those that are not in the level yet, and what will not be read in vain or hidden any
+    /// more.
     pub(super) worth: u64,
     /// Bytes of all tables.
     all: u64,
@@ -122,7 +124,9 @@ impl<T: Ranged> Version<T> {
         match (self.level_0_excess(level_0), level) {
             (Some(runs), Some((excess, depth))) if excess > runs => self.next_piece_of_level(depth, rounds),
             // What is left of runs of which most has gone down becomes one sooner than that it goes down.
-            (Some(_), _) => self.piece_of_small_runs(Small { paid: 0, ..small }).or_else(|| self.piece_of_level_0(level_0)),
+            (Some(_), _) => {
+                self.piece_of_small_runs(Small { paid: 0, ..small }).or_else(|| self.piece_of_level_0(level_0))
+            }
             (None, level) => {
                 let level = || level.and_then(|(_, depth)| self.next_piece_of_level(depth, rounds));
                 self.piece_of_small_runs(small).or_else(level).or_else(|| self.piece_of_tombstones())
@@ -135,7 +139,8 @@ impl<T: Ranged> Version<T> {
         self.runs().any(|(place, _)| place != Place::Level(1))
     }
 
-    /// A piece of the youngest that is above the last level, however little there is: for who needs the space of what it hides.
+    /// A piece of the youngest that is above the last level, however little there is: for who needs the space of what
+    /// it hides.
     pub(in crate::lsm) fn piece_of_upper(&self, level_0: u64) -> Option<Piece<T>> {
         let (place, _) = self.runs().next()?;
         match place {
@@ -154,7 +159,8 @@ impl<T: Ranged> Version<T> {
         self.piece_of_level(depth, |table| table.file() == next.file())
     }
 
-    /// The runs of level 0, one next to the other, that become one with the fewest bytes for each that there is less of, if any may: each costs a scan as much as a large one.
+    /// The runs of level 0, one next to the other, that become one with the fewest bytes for each that there is less
+    /// of, if any may: each costs a scan as much as a large one.
     pub(in crate::lsm) fn piece_of_small_runs(&self, small: Small) -> Option<Piece<T>> {
         let runs: Vec<_> = self.level_0().map(|(place, run)| (place, run, self.bytes_at(place))).collect();
         let from = |first: usize| [few_runs(&runs[first..], small.few), paid_runs(&runs[first..], small.paid)];
@@ -162,12 +168,20 @@ impl<T: Ranged> Version<T> {
         pieces.min_by_key(|piece| piece.all / (piece.inputs.len() as u64 - 1))
     }
 
-    /// A piece with some of these tables of a level, or of level 0 if it has no depth, as long as any of them are there.
-    pub(in crate::lsm) fn piece_of_tables(&self, depth: Option<u8>, files: &BTreeSet<File>, level_0: u64) -> Option<Piece<T>> {
+    /// A piece with some of these tables of a level, or of level 0 if it has no depth, as long as any of them are
+    /// there.
+    pub(in crate::lsm) fn piece_of_tables(
+        &self,
+        depth: Option<u8>,
+        files: &BTreeSet<File>,
+        level_0: u64,
+    ) -> Option<Piece<T>> {
         match depth {
             Some(depth) => self.piece_of_level(depth, |table| files.contains(&table.file())),
             // The oldest run has some as long as any are there: those that came later are in younger ones.
-            None => self.files_at(None).any(|file| files.contains(&file)).then(|| self.piece_of_oldest(level_0)).flatten(),
+            None => {
+                self.files_at(None).any(|file| files.contains(&file)).then(|| self.piece_of_oldest(level_0)).flatten()
+            }
         }
     }
 
@@ -179,13 +193,14 @@ impl<T: Ranged> Version<T> {
 
     /// Runs of level 0 by those that it may have, if it is to be compacted.
     fn level_0_excess(&self, level_0: u64) -> Option<f64> {
-        let (count, bytes) = (self.level_0().count(), self.level_0().map(|(place, _)| self.bytes_at(place)).sum::<u64>());
+        let (count, bytes) =
+            (self.level_0().count(), self.level_0().map(|(place, _)| self.bytes_at(place)).sum::<u64>());
         let is_due = count >= MANY_RUNS || (count >= FEW_RUNS && bytes >= level_0);
         is_due.then_some(count as f64 / FEW_RUNS as f64)
     }
 
-    /// The levels that have more bytes than they should, with their bytes by these, or by those of level 0 where they should have none: what is left of a level
-    /// that is not needed any more hurries nobody.
+    /// The levels that have more bytes than they should, with their bytes by these, or by those of level 0 where they
+    /// should have none: what is left of a level that is not needed any more hurries nobody.
     fn levels(&self, level_0: u64) -> impl Iterator<Item = (f64, u8)> {
         self.runs().filter_map(move |(place, _)| {
             let Place::Level(depth) = place else { return None };
@@ -201,9 +216,15 @@ impl<T: Ranged> Version<T> {
         cheapest(tables.filter_map(piece))
     }
 
-    /// Neighbours of a level in a stretch of keys, with what they overlap of the one below, from the first one with which it has no more than `most` bytes: several if it has
-    /// no more than `at_once`, nor more than they have one by one, where each overlaps something.
-    pub(super) fn piece_of_stretch(&self, depth: u8, stretch: (&[u8], &[u8]), (at_once, most): (u64, u64)) -> Option<Piece<T>> {
+    /// Neighbours of a level in a stretch of keys, with what they overlap of the one below, from the first one with
+    /// which it has no more than `most` bytes: several if it has no more than `at_once`, nor more than they have one by
+    /// one, where each overlaps something.
+    pub(super) fn piece_of_stretch(
+        &self,
+        depth: u8,
+        stretch: (&[u8], &[u8]),
+        (at_once, most): (u64, u64),
+    ) -> Option<Piece<T>> {
         let (place, tables) = (Place::Level(depth), self.run(Place::Level(depth))?.within(stretch));
         let piece = |tables: &[Arc<T>]| Piece::of(self, vec![(place, tables.to_vec())], depth - 1);
         let alone = tables.iter().map(|table| piece(slice::from_ref(table)).expect("a table has keys"));
@@ -224,8 +245,9 @@ impl<T: Ranged> Version<T> {
 /// A run, with its bytes.
 type Sized<'r, T> = (Place, &'r Run<T>, u64);
 
-/// The first of some runs that have so many bytes at most. None is larger than all that are younger of them, nor the youngest than all others, so a record is written again as
-/// often as what it is with has become twice as large, and once more for each column that has left it.
+/// The first of some runs that have so many bytes at most. None is larger than all that are younger of them, nor the
+/// youngest than all others, so a record is written again as often as what it is with has become twice as large, and
+/// once more for each column that has left it.
 fn few_runs<T>(runs: &[Sized<'_, T>], most: u64) -> Option<Piece<T>> {
     let (mut count, mut all) = (0, 0);
     for (.., bytes) in runs {
@@ -238,7 +260,8 @@ fn few_runs<T>(runs: &[Sized<'_, T>], most: u64) -> Option<Piece<T>> {
     (count >= FEW_RUNS && 2 * youngest <= all).then(|| joined(&runs[..count]))
 }
 
-/// The first of some runs that are merged with the fewest bytes for each that there is less of, which are so many at most.
+/// The first of some runs that are merged with the fewest bytes for each that there is less of, which are so many at
+/// most.
 fn paid_runs<T>(runs: &[Sized<'_, T>], most: u64) -> Option<Piece<T>> {
     let (first, others) = runs.split_first()?;
     let sums = others.iter().scan(first.2, |all, (.., bytes)| {
@@ -265,7 +288,8 @@ fn bytes<T: Ranged>(placed: &[Placed<T>]) -> u64 {
     all(placed).map(|table| table.bytes()).sum()
 }
 
-/// What tables are worth that go to where others are: each tombstone hides a record there, and each read in vain was one of a page.
+/// What tables are worth that go to where others are: each tombstone hides a record there, and each read in vain was
+/// one of a page.
 fn worth<T: Ranged>(tables: &[Placed<T>], others: &[Placed<T>]) -> u64 {
     let records: u64 = all(others).map(|table| table.records().0).sum();
     let hidden = bytes(others) / records.max(1);
@@ -278,7 +302,9 @@ pub(super) fn cheapest<T: Ranged>(pieces: impl Iterator<Item = Piece<T>>) -> Opt
 }
 
 /// From the first key of some tables to the last.
-pub(super) fn range<'t, T: Ranged + 't>(tables: impl Iterator<Item = &'t Arc<T>> + Clone) -> Option<RangeInclusive<&'t [u8]>> {
+pub(super) fn range<'t, T: Ranged + 't>(
+    tables: impl Iterator<Item = &'t Arc<T>> + Clone,
+) -> Option<RangeInclusive<&'t [u8]>> {
     let first = tables.clone().map(|table| table.first()).min()?;
     Some(first..=tables.map(|table| table.last()).max()?)
 }

@@ -44,7 +44,8 @@ impl<'l> Rate<'l> {
     /// Whether nobody wants it done, and somebody could be in the way (invariant 10).
     fn may_sleep(&mut self) -> bool {
         let (lsm, environment) = (self.lsm, self.lsm.files.environment());
-        let is_in_vain = environment.health.check().is_err() || lsm.check_live().is_err() || environment.scheduler.is_stopping();
+        let is_in_vain =
+            environment.health.check().is_err() || lsm.check_live().is_err() || environment.scheduler.is_stopping();
         let is_wanted = lsm.lateness() >= 1.0 || lsm.compacting.is_wanted();
         environment.scheduler.is_threaded() && !is_in_vain && !is_wanted && !self.is_idle()
     }

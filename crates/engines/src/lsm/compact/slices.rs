@@ -26,7 +26,8 @@ struct Slice<T> {
 }
 
 impl<T: Ranged> Slice<T> {
-    /// The first of what a level has from a key on: tables of so many bytes at most, or one. They begin where the slice before ends.
+    /// The first of what a level has from a key on: tables of so many bytes at most, or one. They begin where the slice
+    /// before ends.
     fn first(tables: &[Arc<T>], from: Option<&[u8]>, most: u64) -> Slice<T> {
         let left = &tables[tables.partition_point(|table| from.is_some_and(|from| table.first() < from))..];
         let mut bytes = 0;
@@ -55,12 +56,14 @@ impl Lsm {
         let free = self.files.environment().storage.free_space()?;
         let is_scarce = free / JOB_PART < piece.bytes();
         let by_chance = self.sizes.slices && self.files.context().shared.clock.random().is_multiple_of(BY_CHANCE);
-        Ok((is_scarce || by_chance).then(|| if is_scarce { (free / SLICE_PART).max(self.sizes.table) } else { self.sizes.table }))
+        Ok((is_scarce || by_chance)
+            .then(|| if is_scarce { (free / SLICE_PART).max(self.sizes.table) } else { self.sizes.table }))
     }
 
-    /// Makes a job slice by slice. Each replaces tables of the level by what they become with all that is above them in their range; what is above goes with the last
-    /// slice. Until then its records are in the level too, where nobody looks for them, since those above come first. So the job may end early, and needs no more
-    /// space at a time than a slice, and what comes to the level.
+    /// Makes a job slice by slice. Each replaces tables of the level by what they become with all that is above them in
+    /// their range; what is above goes with the last slice. Until then its records are in the level too, where nobody
+    /// looks for them, since those above come first. So the job may end early, and needs no more space at a time than a
+    /// slice, and what comes to the level.
     pub(super) fn replace_by_slices(self: &Arc<Self>, piece: Piece<Handle>, most: u64, is_awaited: bool) -> Result<()> {
         let (target, uppers) = (piece.target, piece.uppers());
         // Tables that were replaced must not be held, or their space stays.
@@ -71,9 +74,13 @@ impl Lsm {
             let reach = range(uppers.iter().flat_map(|(_, run)| run.tables())).expect("something comes from above");
             let level = version.run(target).map_or(&[][..], |run| run.overlapping(&reach));
             let Slice { tables, end } = Slice::first(level, from.as_deref(), most);
-            let keys = (from.map_or(Bound::Unbounded, Bound::Included), end.clone().map_or(Bound::Unbounded, Bound::Excluded));
-            let inputs =
-                uppers.iter().cloned().chain((!tables.is_empty()).then(|| (target, Run::part(tables.clone())))).collect();
+            let keys =
+                (from.map_or(Bound::Unbounded, Bound::Included), end.clone().map_or(Bound::Unbounded, Bound::Excluded));
+            let inputs = uppers
+                .iter()
+                .cloned()
+                .chain((!tables.is_empty()).then(|| (target, Run::part(tables.clone()))))
+                .collect();
             let part = Piece::of_inputs(inputs, target);
             let comes = self.merge(&version, &part, Some(keys), is_awaited)?;
             let comes: Vec<_> = comes.into_iter().map(|handle| (target, handle)).collect();

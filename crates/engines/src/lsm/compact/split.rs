@@ -15,7 +15,8 @@ use crate::{
 const PARTS_A_THREAD: u64 = 2;
 
 impl<T: Ranged> Piece<T> {
-    /// The ranges of its parts, ascending, which together are all keys, where so many threads may make them and each has so many bytes at least.
+    /// The ranges of its parts, ascending, which together are all keys, where so many threads may make them and each
+    /// has so many bytes at least.
     pub(super) fn ranges(&self, threads: usize, least: u64) -> Vec<Range> {
         let cuts = self.cuts(parts(threads, self.bytes(), least));
         let lows = iter::once(Bound::Unbounded).chain(cuts.iter().map(|cut| Bound::Included(cut.to_vec())));
@@ -23,18 +24,21 @@ impl<T: Ranged> Piece<T> {
         lows.zip(highs).collect()
     }
 
-    /// The keys between so many parts, ascending. From the left, a part ends at the first candidate with which it has its share of what is left.
+    /// The keys between so many parts, ascending. From the left, a part ends at the first candidate with which it has
+    /// its share of what is left.
     pub(super) fn cuts(&self, parts: u64) -> Vec<&[u8]> {
         cuts(self.inputs.iter().flat_map(|(_, run)| run.tables()), self.candidates(), parts)
     }
 
-    /// Where it may be cut, ascending: where the tables begin of the level, if one is written into, so that none of them is read by two parts; if there are not
-    /// two, where any do.
+    /// Where it may be cut, ascending: where the tables begin of the level, if one is written into, so that none of
+    /// them is read by two parts; if there are not two, where any do.
     fn candidates(&self) -> Vec<&[u8]> {
-        let is_level = |(place, run): &&(Place, Run<T>)| *place == self.target && !place.is_run() && run.tables().len() > 1;
+        let is_level =
+            |(place, run): &&(Place, Run<T>)| *place == self.target && !place.is_run() && run.tables().len() > 1;
         let level = self.inputs.iter().find(is_level);
         let runs = level.map_or(&self.inputs[..], std::slice::from_ref);
-        let firsts: BTreeSet<&[u8]> = runs.iter().flat_map(|(_, run)| run.tables()).map(|table| table.first()).collect();
+        let firsts: BTreeSet<&[u8]> =
+            runs.iter().flat_map(|(_, run)| run.tables()).map(|table| table.first()).collect();
         firsts.into_iter().collect()
     }
 }
@@ -65,7 +69,8 @@ pub(in crate::lsm) fn cuts<'t, 'c, T: Ranged + 't>(
     cuts
 }
 
-/// Bytes before each candidate, and behind the last. A table counts alike for each of the stretches over which it reaches.
+/// Bytes before each candidate, and behind the last. A table counts alike for each of the stretches over which it
+/// reaches.
 fn weights<'t, T: Ranged + 't>(tables: impl Iterator<Item = &'t Arc<T>>, candidates: &[&[u8]]) -> Vec<u64> {
     let mut weights = vec![0; candidates.len() + 1];
     for table in tables {

@@ -1,4 +1,5 @@
-//! Bringing all that a keyspace has into its last level, where nothing is left that was deleted or replaced (decision 11, "Levels and compaction").
+//! Bringing all that a keyspace has into its last level, where nothing is left that was deleted or replaced (decision
+//! 11, "Levels and compaction").
 
 use std::{collections::BTreeSet, iter, sync::Arc};
 
@@ -16,7 +17,8 @@ use crate::{
 };
 
 impl Lsm {
-    /// Brings what was applied before into the last level, from above, by jobs of the usual size. What others write meanwhile may stay above it.
+    /// Brings what was applied before into the last level, from above, by jobs of the usual size. What others write
+    /// meanwhile may stay above it.
     pub(in crate::lsm) fn compact_all(self: &Arc<Self>, progress: &mut Progress<'_>) -> Result<()> {
         let (health, level_0) = (&self.files.environment().health, self.sizes.level_0);
         let mut whole = Some(self.begin_whole());

@@ -75,11 +75,13 @@ impl Address {
     }
 }
 
-/// The memory of a memtable: slabs of 64 KiB, and before them small ones of 4 KiB, which is all that many a keyspace needs.
+/// The memory of a memtable: slabs of 64 KiB, and before them small ones of 4 KiB, which is all that many a keyspace
+/// needs.
 #[derive(Debug)]
 pub(super) struct Arena {
     slabs: Slabs,
-    /// How many of them are there, the first ones, and in the upper half how many of these come before the first large one.
+    /// How many of them are there, the first ones, and in the upper half how many of these come before the first large
+    /// one.
     there: AtomicU64,
     /// Where the next words are given out.
     next: AtomicU64,
@@ -155,7 +157,8 @@ impl Arena {
         }
     }
 
-    /// Where so many words lie that are given out at `next`: there, or in the next slab. The number of the slab that is to be brought before it can be told.
+    /// Where so many words lie that are given out at `next`: there, or in the next slab. The number of the slab that is
+    /// to be brought before it can be told.
     fn place(&self, next: u64, words: usize) -> std::result::Result<Address, usize> {
         let next = Address(u32::try_from(next).expect("a memtable is full long before"));
         for (number, within) in [(next.slab(), next.word()), (next.slab() + 1, 0)] {

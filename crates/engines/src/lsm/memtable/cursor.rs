@@ -35,7 +35,9 @@ impl<'m> Cursor<'m> {
             State::End => None,
         };
         // Nodes lie in the order in which they came, so each is a miss of the processor's caches.
-        next.and_then(|next| list.next(arena, Some(next))).into_iter().for_each(|behind| Node(arena.from(behind)).prefetch());
+        next.and_then(|next| list.next(arena, Some(next)))
+            .into_iter()
+            .for_each(|behind| Node(arena.from(behind)).prefetch());
         self.stand(next, State::End)
     }
 

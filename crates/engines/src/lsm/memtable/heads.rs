@@ -12,7 +12,8 @@ impl Heads {
         Heads { prefix: prefix.into() }
     }
 
-    /// The head of a key, which is never above that of a greater one. Keys without the prefix have 0 below it, and all ones above it.
+    /// The head of a key, which is never above that of a greater one. Keys without the prefix have 0 below it, and all
+    /// ones above it.
     #[inline]
     pub(super) fn of(&self, key: &[u8]) -> u32 {
         match key.strip_prefix(&*self.prefix) {

@@ -13,8 +13,8 @@ use super::{
 /// Levels of links. With loom so few that all orders can be tried.
 pub(super) const LEVELS: usize = if cfg!(feature = "loom") { 2 } else { 12 };
 
-/// Levels that every second node of the level below has. These have most nodes, so a search misses the processor's caches there, and it goes along one node of
-/// each, where three are passed if one in four goes higher.
+/// Levels that every second node of the level below has. These have most nodes, so a search misses the processor's
+/// caches there, and it goes along one node of each, where three are passed if one in four goes higher.
 const DENSE: usize = 5;
 
 /// How many levels a node of this hash has: one in two goes a level higher in the dense ones, and one in four above.
@@ -171,7 +171,8 @@ impl<'a> Place<'a> {
         Link(self.node.link(level).load(Ordering::Acquire))
     }
 
-    /// Goes along a level to where a key would be. The link behind that, and how the key compares with what it leads to: never greater.
+    /// Goes along a level to where a key would be. The link behind that, and how the key compares with what it leads
+    /// to: never greater.
     #[inline]
     fn advance(self, arena: &'a Arena, level: usize, head: u32, key: &[u8]) -> (Place<'a>, Link, Order) {
         let mut place = self;

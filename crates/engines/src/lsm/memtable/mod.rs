@@ -1,7 +1,8 @@
-//! The memtable: a skip list over leased words, which takes writes until it is full (L1; decision 11, "Memtable"; decision 12, invariants 5 to 8).
+//! The memtable: a skip list over leased words, which takes writes until it is full (L1; decision 11, "Memtable";
+//! decision 12, invariants 5 to 8).
 //!
-//! Writers of one key come one after the other, which is up to who calls; those of different keys, and readers, come as they like. Memory is never taken back
-//! before all of it.
+//! Writers of one key come one after the other, which is up to who calls; those of different keys, and readers, come as
+//! they like. Memory is never taken back before all of it.
 
 mod arena;
 mod cursor;
@@ -93,8 +94,8 @@ impl Memtable {
         }
     }
 
-    /// Writes a key in place, if it has a shortcut, and its record room for the value. So it takes no search, which who then applies the write would make once more.
-    /// Nobody else writes the key meanwhile.
+    /// Writes a key in place, if it has a shortcut, and its record room for the value. So it takes no search, which who
+    /// then applies the write would make once more. Nobody else writes the key meanwhile.
     pub(crate) fn overwrite(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
         let Some(at) = self.by_shortcut(hash, key) else { return false };
         self.note(seq);

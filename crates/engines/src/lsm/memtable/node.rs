@@ -27,7 +27,8 @@ const RECORD: usize = 2;
 /// A record has a key in its node, so that its state tells the value alone.
 const NO_KEY: usize = 1;
 
-/// The first word of a node: where its record is, how many words that has for a value, the height, the length of the key.
+/// The first word of a node: where its record is, how many words that has for a value, the height, the length of the
+/// key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Front(u64);
 

@@ -1,4 +1,5 @@
-//! Whether a memtable takes few new keys any more. One that is flushed then is filled with the same keys again, so it may grow (decision 11, "Size").
+//! Whether a memtable takes few new keys any more. One that is flushed then is filled with the same keys again, so it
+//! may grow (decision 11, "Size").
 
 use ecotone_substrate::metrics::Counter;
 use ecotone_sys::primitive::{

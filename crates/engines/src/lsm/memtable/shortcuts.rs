@@ -1,8 +1,8 @@
-//! Shortcuts: where keys have their nodes that were written before, by the hash, so that who writes or reads such a key again searches no list (decision 11,
-//! "Memtable"; decision 12, invariant 5).
+//! Shortcuts: where keys have their nodes that were written before, by the hash, so that who writes or reads such a key
+//! again searches no list (decision 11, "Memtable"; decision 12, invariant 5).
 //!
-//! Each slab begins with some buckets of shortcuts, so there are more of them the more records there are. A full bucket forgets one for each that comes. Small slabs have
-//! so few that they are not used any more when there is a large one.
+//! Each slab begins with some buckets of shortcuts, so there are more of them the more records there are. A full bucket
+//! forgets one for each that comes. Small slabs have so few that they are not used any more when there is a large one.
 
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
@@ -55,7 +55,8 @@ pub(super) fn note(arena: &Arena, hash: u64, node: Address, turn: u64) {
     }
 }
 
-/// Where shortcuts of a hash are, if there is a slab. With each slab that comes, some of those of one slab before it have their place there.
+/// Where shortcuts of a hash are, if there is a slab. With each slab that comes, some of those of one slab before it
+/// have their place there.
 #[inline]
 fn bucket(arena: &Arena, hash: u64) -> Option<&[AtomicU64; WAYS]> {
     let at = hash as usize >> 8;

@@ -1,4 +1,5 @@
-//! The slabs of a memtable by their numbers: a table that grows with them, so that it takes what the memtable needs and not what the budget allows.
+//! The slabs of a memtable by their numbers: a table that grows with them, so that it takes what the memtable needs and
+//! not what the budget allows.
 
 use std::sync::OnceLock;
 

@@ -50,7 +50,8 @@ impl Layout {
 
     /// That of a keyspace that began as `structure`.
     pub(crate) fn of(structure: Structure) -> Layout {
-        let places = structure.places().flat_map(|(place, tables)| tables.iter().map(move |file| (*file, place))).collect();
+        let places =
+            structure.places().flat_map(|(place, tables)| tables.iter().map(move |file| (*file, place))).collect();
         let placed = Placed { places, covers: structure.covers().clone(), ..Placed::default() };
         Layout { structure: Some(structure), placed }
     }

@@ -1,4 +1,5 @@
-//! Reads what can be read of the tables of a keyspace, and of pages below them, into ascending records (decision 7, "Tables").
+//! Reads what can be read of the tables of a keyspace, and of pages below them, into ascending records (decision 7,
+//! "Tables").
 
 mod layout;
 mod sources;

@@ -72,7 +72,13 @@ impl Sources {
             }
         }
         ahead.sort_by(|(a, _), (b, _)| b.first().cmp(a.first()));
-        Ok(Sources { environment: environment.clone(), ahead, open: BTreeMap::new(), opened: 0, heads: BinaryHeap::new() })
+        Ok(Sources {
+            environment: environment.clone(),
+            ahead,
+            open: BTreeMap::new(),
+            opened: 0,
+            heads: BinaryHeap::new(),
+        })
     }
 
     /// What comes next, if it is not above a key. What is lost is given once.
@@ -158,12 +164,17 @@ struct Survey<'s> {
 }
 
 impl Survey<'_> {
-    /// The numbers of the tables that are needed, with their births if these are known. Where nobody knows which are needed, all files are.
+    /// The numbers of the tables that are needed, with their births if these are known. Where nobody knows which are
+    /// needed, all files are.
     fn wanted(&self) -> Result<BTreeMap<u32, Option<u64>>> {
         let mut wanted: BTreeMap<u32, Option<u64>> = BTreeMap::new();
         if !self.placed.is_settled {
             let number = |file| {
-                if let FileId::Table { keyspace, number } = file { (keyspace == self.keyspace).then_some(number) } else { None }
+                if let FileId::Table { keyspace, number } = file {
+                    (keyspace == self.keyspace).then_some(number)
+                } else {
+                    None
+                }
             };
             wanted.extend(self.environment.storage.list()?.into_iter().filter_map(number).map(|number| (number, None)));
         }

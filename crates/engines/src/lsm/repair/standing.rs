@@ -33,11 +33,13 @@ impl Standing {
 
     /// The same where it is not certain.
     pub(super) fn likely(&self, other: &Standing) -> Ordering {
-        let age = |standing: &Standing| (standing.sequences.map(|(smallest, largest)| (largest, smallest)), standing.birth);
+        let age =
+            |standing: &Standing| (standing.sequences.map(|(smallest, largest)| (largest, smallest)), standing.birth);
         self.certain(other).unwrap_or_else(|| age(self).cmp(&age(other)))
     }
 
-    /// Whether this one may have come in the place of the other one. Then what the other one has, and it has not, may have been deleted.
+    /// Whether this one may have come in the place of the other one. Then what the other one has, and it has not, may
+    /// have been deleted.
     pub(super) fn may_replace(&self, other: &Standing) -> bool {
         let has_all = |((smallest, largest), (others_smallest, others_largest)): ((Seq, Seq), (Seq, Seq))| {
             smallest <= others_smallest && others_largest <= largest
@@ -72,7 +74,8 @@ mod tests {
 
     #[test]
     fn what_was_made_later_and_spans_all_may_be_in_its_place() {
-        let [input, output, older] = [((3, 5), 1), ((1, 9), 2), ((1, 9), 0)].map(|(told, birth)| standing(None, told, birth));
+        let [input, output, older] =
+            [((3, 5), 1), ((1, 9), 2), ((1, 9), 0)].map(|(told, birth)| standing(None, told, birth));
         assert!(output.may_replace(&input) && !input.may_replace(&output) && !older.may_replace(&input));
         let unknown = Standing { sequences: None, ..output };
         assert!(unknown.may_replace(&input));

@@ -13,7 +13,8 @@ use crate::{
     rest::{Direction, Rest},
 };
 
-/// Records of the first batch, and of the largest. Each has twice as many as the one before, since most scans are short and few records are in memtables.
+/// Records of the first batch, and of the largest. Each has twice as many as the one before, since most scans are short
+/// and few records are in memtables.
 const FEW: usize = 4;
 const MANY: usize = 64;
 /// Bytes with which a batch ends.
@@ -57,7 +58,8 @@ impl Batch {
 
     /// Takes the first of what is left in memtables, which are from young to old, in place of what there was.
     pub(super) fn copy(&mut self, memtables: &[Arc<Member>], left: &Rest, direction: Direction) -> Result<()> {
-        let sources = memtables.iter().map(|member| Written::begin(member.memtable.cursor(), left, direction)).collect();
+        let sources =
+            memtables.iter().map(|member| Written::begin(member.memtable.cursor(), left, direction)).collect();
         let (mut merged, mut bytes) = (Merged::new(sources, direction, 0), 0);
         self.records.clear();
         self.goes_on = true;

@@ -1,4 +1,5 @@
-//! Scans of builds for tests, which have the ledger judge what they give, pass over and meet on their way (decision 15, "The ledger").
+//! Scans of builds for tests, which have the ledger judge what they give, pass over and meet on their way (decision 15,
+//! "The ledger").
 
 use std::sync::Arc;
 
@@ -37,8 +38,8 @@ impl Scan {
 }
 
 impl End {
-    /// Judges what the sources have of the key that it went to. What is below is only bound to be older than tables of the present version; a copy of a memtable may
-    /// be older than what was flushed since.
+    /// Judges what the sources have of the key that it went to. What is below is only bound to be older than tables of
+    /// the present version; a copy of a memtable may be older than what was flushed since.
     pub(super) fn judge(&self, lsm: &Lsm, ledger: &Ledger) {
         let Some((key, _)) = self.record_with_tombstones() else { return };
         let (mut layers, version) = (Layers::default(), lsm.version());

@@ -1,7 +1,9 @@
 //! Iteration over a range, from both ends (decision 11, "Reading"; decision 12, invariant 21).
 //!
-//! Each end merges the records of runs and levels of one version, as their tables have them, with copies of what the memtables have: [`batch`] (these copies),
-//! [`written`] (where these come from), [`sources`] (how what is stored begins), [`judged`] (builds for tests). Where the version has covers it goes stretch by stretch, and seeks in each what counts there (decision 14, "Reading").
+//! Each end merges the records of runs and levels of one version, as their tables have them, with copies of what the
+//! memtables have: [`batch`] (these copies), [`written`] (where these come from), [`sources`] (how what is stored
+//! begins), [`judged`] (builds for tests). Where the version has covers it goes stretch by stretch, and seeks in each
+//! what counts there (decision 14, "Reading").
 
 mod batch;
 mod judged;
@@ -124,7 +126,8 @@ struct End {
     /// What the sources are of.
     version: Option<Arc<Version<Handle>>>,
     stored: Merged<Layer>,
-    /// Where others count than these, if it comes to that: the first key behind on the way up, the last one before on the way down.
+    /// Where others count than these, if it comes to that: the first key behind on the way up, the last one before on
+    /// the way down.
     limit: Option<Vec<u8>>,
     /// The record that it went to.
     found: Option<Found>,
@@ -206,7 +209,9 @@ impl End {
     fn choose(&self) -> Option<Found> {
         let (copied, stored) = (self.batch.first(), self.stored.first().and_then(Layer::record));
         match (copied, stored) {
-            (Some((copied, _)), Some((stored, _))) if self.direction.order(copied, stored).is_gt() => Some(Found::Stored),
+            (Some((copied, _)), Some((stored, _))) if self.direction.order(copied, stored).is_gt() => {
+                Some(Found::Stored)
+            }
             (Some(_), _) => Some(Found::Memory),
             (None, stored) => stored.map(|_| Found::Stored),
         }
@@ -219,7 +224,8 @@ impl End {
             Some(Found::Stored) => self.stored.pass(),
             Some(Found::Memory) => {
                 let stored = self.stored.first().and_then(Layer::record);
-                let is_stored = self.batch.first().zip(stored).is_some_and(|((copied, _), (stored, _))| copied == stored);
+                let is_stored =
+                    self.batch.first().zip(stored).is_some_and(|((copied, _), (stored, _))| copied == stored);
                 self.batch.pop();
                 if is_stored { self.stored.pass() } else { Ok(()) }
             }
@@ -322,9 +328,8 @@ impl End {
 /// The stretch where an end begins that has this left.
 fn first_stretch<'c>(covers: &'c Covers, left: &Rest, direction: Direction) -> Stretch<'c> {
     match (direction, &left.low, &left.high) {
-        (Direction::Up, Bound::Included(key) | Bound::Excluded(key), _) | (Direction::Down, _, Bound::Included(key)) => {
-            covers.stretch_at(key)
-        }
+        (Direction::Up, Bound::Included(key) | Bound::Excluded(key), _)
+        | (Direction::Down, _, Bound::Included(key)) => covers.stretch_at(key),
         (Direction::Up, Bound::Unbounded, _) => covers.stretch_at(&[]),
         (Direction::Down, _, Bound::Excluded(key)) => covers.stretch_below(Some(key)),
         (Direction::Down, _, Bound::Unbounded) => covers.stretch_below(None),

@@ -1,4 +1,5 @@
-//! The runs and levels of a scan, which begin together: indexes that are absent are loaded, and first blocks are read, with all requests in flight at once.
+//! The runs and levels of a scan, which begin together: indexes that are absent are loaded, and first blocks are read,
+//! with all requests in flight at once.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The structural records of an lsm keyspace: changes of which tables there are and where, as the log has them (`docs/format/lsm.md`, "Structural records").
+//! The structural records of an lsm keyspace: changes of which tables there are and where, as the log has them
+//! (`docs/format/lsm.md`, "Structural records").
 
 use std::collections::BTreeSet;
 

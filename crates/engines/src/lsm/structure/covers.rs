@@ -1,5 +1,5 @@
-//! Ranges of keys whose oldest records are not in tables but in pages, which whoever uses the lsm keeps below its last level (decision 14, "Shape"; decision 15,
-//! invariants 6 and 7). A keyspace of the lsm engine has none.
+//! Ranges of keys whose oldest records are not in tables but in pages, which whoever uses the lsm keeps below its last
+//! level (decision 14, "Shape"; decision 15, invariants 6 and 7). A keyspace of the lsm engine has none.
 
 use std::{mem, ops::Range};
 
@@ -17,7 +17,8 @@ use super::{
 /// In place of a floor, if there is none.
 const NO_FLOOR: u8 = 255;
 
-/// A range of keys, the upper bound excluded. Of the records of its keys those do not count that are at its floor or at an older place.
+/// A range of keys, the upper bound excluded. Of the records of its keys those do not count that are at its floor or at
+/// an older place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cover {
     lower: Vec<u8>,
@@ -101,7 +102,10 @@ impl Covers {
     /// The stretch that has a key.
     pub fn stretch_at(&self, key: &[u8]) -> Stretch<'_> {
         let place = self.first_above(key);
-        self.covers.get(place).filter(|cover| cover.lower.as_slice() <= key).map_or_else(|| self.gap(place), Cover::stretch)
+        self.covers
+            .get(place)
+            .filter(|cover| cover.lower.as_slice() <= key)
+            .map_or_else(|| self.gap(place), Cover::stretch)
     }
 
     /// The stretch that has the keys next below one; none is above all.
@@ -152,7 +156,9 @@ impl Covers {
 
     /// What lies before, between and behind them, where there can be keys.
     pub fn gaps(&self) -> impl Iterator<Item = Stretch<'_>> {
-        (0..=self.covers.len()).map(|place| self.gap(place)).filter(|gap| gap.upper.is_none_or(|upper| gap.lower < upper))
+        (0..=self.covers.len())
+            .map(|place| self.gap(place))
+            .filter(|gap| gap.upper.is_none_or(|upper| gap.lower < upper))
     }
 
     /// The lowest ordinal that is above all floors (decision 15, invariant 7).
@@ -188,7 +194,9 @@ impl Covers {
         let limit = |what, limit, actual| Error::Limit { what, limit: limit as u64, actual: actual as u64 };
         match (count, bytes) {
             (..=MAX_COVERS, ..=MAX_COVER_BYTES) => Ok(()),
-            (..=MAX_COVERS, _) => Err(limit("the bytes of the keys between which ranges are pages", MAX_COVER_BYTES, bytes)),
+            (..=MAX_COVERS, _) => {
+                Err(limit("the bytes of the keys between which ranges are pages", MAX_COVER_BYTES, bytes))
+            }
             _ => Err(limit("the number of ranges that are pages", MAX_COVERS, count)),
         }
     }
@@ -216,8 +224,9 @@ impl Covers {
     pub fn decode(r: &mut Reader<'_>) -> Result<Covers, Malformed> {
         let start = r.position();
         let covers = r.list(MAX_COVERS, Cover::decode)?;
-        let is_apart =
-            |left: &Cover, right: &Cover| left.upper < right.lower || (left.upper == right.lower && left.floor != right.floor);
+        let is_apart = |left: &Cover, right: &Cover| {
+            left.upper < right.lower || (left.upper == right.lower && left.floor != right.floor)
+        };
         if !covers.iter().all(|cover| cover.lower < cover.upper) {
             return Err(Malformed::new(start, "a cover has no keys"));
         }
@@ -244,10 +253,13 @@ impl Covers {
         let part = self.first_above(lower)..self.first_from(upper);
         match becomes {
             Become::Covered(floor) if part.is_empty() => {
-                self.covers.insert(part.start, Cover { lower: lower.clone(), upper: upper.clone(), floor: Some(*floor) });
+                self.covers
+                    .insert(part.start, Cover { lower: lower.clone(), upper: upper.clone(), floor: Some(*floor) });
             }
             Become::Covered(_) => return Err("a range comes to be covered that is, in part"),
-            _ if !self.is_whole(part.clone(), lower, upper) => return Err("a range is changed that is not all covered"),
+            _ if !self.is_whole(part.clone(), lower, upper) => {
+                return Err("a range is changed that is not all covered");
+            }
             Become::Raised(floor) => self.covers[part].iter_mut().for_each(|cover| cover.raise(*floor)),
             Become::Open => self.covers[part].iter_mut().for_each(|cover| cover.floor = None),
             Become::Uncovered => drop(self.covers.drain(part)),
@@ -256,7 +268,8 @@ impl Covers {
         Ok(())
     }
 
-    /// Nothing is cut: between the flush that asks for it and its record others may have changed what is there, and a bound of then may be none of now.
+    /// Nothing is cut: between the flush that asks for it and its record others may have changed what is there, and a
+    /// bound of then may be none of now.
     fn lift(&mut self, lower: &[u8], upper: &[u8], floor: Place) {
         let part = self.first_from(lower)..self.covers.partition_point(|cover| cover.upper.as_slice() <= upper);
         let covers = self.covers.get_mut(part).unwrap_or_default();
@@ -286,7 +299,8 @@ impl Covers {
     /// Whether these leave nothing out between two keys, at which some begin and end.
     fn is_whole(&self, part: Range<usize>, lower: &[u8], upper: &[u8]) -> bool {
         let covers = &self.covers[part];
-        let ends = covers.first().zip(covers.last()).map(|(first, last)| (first.lower.as_slice(), last.upper.as_slice()));
+        let ends =
+            covers.first().zip(covers.last()).map(|(first, last)| (first.lower.as_slice(), last.upper.as_slice()));
         ends == Some((lower, upper)) && covers.windows(2).all(|pair| pair[0].upper == pair[1].lower)
     }
 

@@ -1,5 +1,5 @@
-//! Which tables an lsm keyspace has, and where each of them is (`docs/format/lsm.md`, "Structural records" and "Root"). Names alone, so that replay needs no
-//! I/O; what lies where within a run or level is up to who opens the tables.
+//! Which tables an lsm keyspace has, and where each of them is (`docs/format/lsm.md`, "Structural records" and "Root").
+//! Names alone, so that replay needs no I/O; what lies where within a run or level is up to who opens the tables.
 
 mod change;
 mod cover_edit;
@@ -65,8 +65,8 @@ impl Structure {
         Structure { covers: Arc::new(covers), ..self }
     }
 
-    /// The ordinal of a run that is younger than all, and than all floors: or else what comes next would not count where the runs are gone that a floor was
-    /// above (decision 15, invariant 7).
+    /// The ordinal of a run that is younger than all, and than all floors: or else what comes next would not count
+    /// where the runs are gone that a floor was above (decision 15, invariant 7).
     pub fn next_ordinal(&self) -> u64 {
         let youngest = match self.places.keys().next() {
             Some(Place::Run(youngest)) => youngest + 1,

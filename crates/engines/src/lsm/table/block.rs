@@ -54,8 +54,8 @@ impl<'a> Block<'a> {
         Self::reparse(bytes)
     }
 
-    /// The same of a block whose entries may be packed; they are unpacked into `room`, which has [`plain_room`](super::plain_room) bytes, or
-    /// none where no block is packed.
+    /// The same of a block whose entries may be packed; they are unpacked into `room`, which has
+    /// [`plain_room`](super::plain_room) bytes, or none where no block is packed.
     ///
     /// # Errors
     /// If the bytes are not such a block.
@@ -119,7 +119,9 @@ impl<'a> Block<'a> {
     pub(super) fn entries(&self, run: usize) -> result::Result<Entries<'a>, Malformed> {
         let (start, end) = (self.restart(run), self.restart(run + 1).min(self.end));
         match self.bytes.get(start..end).filter(|_| start >= HEADER) {
-            Some(bytes) => Ok(Entries { r: Reader::new(bytes), start, left: RUN.min(self.count - run * RUN), shares: false }),
+            Some(bytes) => {
+                Ok(Entries { r: Reader::new(bytes), start, left: RUN.min(self.count - run * RUN), shares: false })
+            }
             None => Err(Malformed::new(self.restarts_at() + RESTART * run, "a run lies outside of the entries")),
         }
     }

@@ -1,4 +1,5 @@
-//! What an index is learned from: the keys on both sides of each boundary between two blocks, collected while the table is written (L5).
+//! What an index is learned from: the keys on both sides of each boundary between two blocks, collected while the table
+//! is written (L5).
 
 use ecotone_substrate::model::{DIGEST, digest};
 
@@ -69,7 +70,8 @@ impl Boundaries {
         self.blocks.iter().map(rebased).collect()
     }
 
-    /// A digest that begins behind fewer bytes than it was made with. Those between are the same in all keys that there were then.
+    /// A digest that begins behind fewer bytes than it was made with. Those between are the same in all keys that there
+    /// were then.
     fn rebased(&self, digest: u64, skip: usize) -> u64 {
         let between = &self.first[self.skip..skip];
         let known = between.len().min(DIGEST);

@@ -51,7 +51,19 @@ impl BlockBuilder {
         piece.fill(0);
         let (restarts, first, last) = (Vec::new(), Vec::new(), Vec::new());
         let (count, end, limit) = (0, HEADER, size);
-        Ok(BlockBuilder { piece, size, limit, count, end, restarts, first, last, packer, packed: None, left: Vec::new() })
+        Ok(BlockBuilder {
+            piece,
+            size,
+            limit,
+            count,
+            end,
+            restarts,
+            first,
+            last,
+            packer,
+            packed: None,
+            left: Vec::new(),
+        })
     }
 
     /// How many records the block has so far.
@@ -74,13 +86,17 @@ impl BlockBuilder {
         self.left.first().map_or(&self.last, |(key, _)| key)
     }
 
-    /// Adds a record whose key is above the last one's, or gives `false` and changes nothing if it does not fit. No value is a tombstone.
+    /// Adds a record whose key is above the last one's, or gives `false` and changes nothing if it does not fit. No
+    /// value is a tombstone.
     ///
     /// # Panics
     /// If a limit is exceeded.
     pub fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> bool {
         let bytes = value.map_or(0, <[u8]>::len);
-        assert!(!key.is_empty() && key.len() <= MAX_KEY && key.len() + bytes <= MAX_RECORD, "a record exceeds the limits");
+        assert!(
+            !key.is_empty() && key.len() <= MAX_KEY && key.len() + bytes <= MAX_RECORD,
+            "a record exceeds the limits"
+        );
         self.left.is_empty() && self.add(key, value, true)
     }
 
@@ -113,7 +129,8 @@ impl BlockBuilder {
         self.end + RESTART * self.restarts.len()
     }
 
-    /// Lets the block have as many bytes as can be packed into one, if these do and it is an eighth more. Whether it may.
+    /// Lets the block have as many bytes as can be packed into one, if these do and it is an eighth more. Whether it
+    /// may.
     fn raise_limit(&mut self, bytes: usize) -> bool {
         if self.packer.is_none() || bytes > plain_room(self.size) || self.pack().is_none() {
             return false;
@@ -141,7 +158,8 @@ impl BlockBuilder {
         packed
     }
 
-    /// Leaves in the block what fits into it, a record at least; the others are for the next ones. How many bytes it is packed into, unless it is plain.
+    /// Leaves in the block what fits into it, a record at least; the others are for the next ones. How many bytes it is
+    /// packed into, unless it is plain.
     pub(super) fn close(&mut self) -> Option<usize> {
         if self.plain() > self.size && self.pack().is_none() {
             self.keep(self.limit_by_rate());

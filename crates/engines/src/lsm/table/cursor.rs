@@ -44,7 +44,8 @@ enum State {
 }
 
 impl Cursor {
-    /// Before the first record of these blocks, to go forward. The window has memory for as many blocks as are read in one request.
+    /// Before the first record of these blocks, to go forward. The window has memory for as many blocks as are read in
+    /// one request.
     pub fn forward(table: Arc<Table>, blocks: Range<u32>, window: storage::Block) -> Cursor {
         Cursor::new(Direction::Up, table, blocks, window)
     }
@@ -69,7 +70,8 @@ impl Cursor {
         self.window.read_ahead(queue, window);
     }
 
-    /// It is of somebody who has come so far. Each read takes what it should for a scan, if it is one and there is memory.
+    /// It is of somebody who has come so far. Each read takes what it should for a scan, if it is one and there is
+    /// memory.
     pub(crate) fn follow(&mut self, follows: Option<ReadAhead>, progress: Progress) {
         self.window.follow(follows, progress);
     }
@@ -84,8 +86,8 @@ impl Cursor {
         self.window.is_cached()
     }
 
-    /// Asks for what is read when this block is the first to be entered, in its direction. What `waits` gets has to be [received](Self::receive) before it goes
-    /// anywhere.
+    /// Asks for what is read when this block is the first to be entered, in its direction. What `waits` gets has to be
+    /// [received](Self::receive) before it goes anywhere.
     ///
     /// # Errors
     /// If there is no queue to read ahead.
@@ -155,7 +157,8 @@ impl Cursor {
         self.stand(last)
     }
 
-    /// Goes to the first record whose key is not below this one, by the blocks that can have the key. False, and behind the last, if there is none in these blocks. After an error it is there too.
+    /// Goes to the first record whose key is not below this one, by the blocks that can have the key. False, and behind
+    /// the last, if there is none in these blocks. After an error it is there too.
     ///
     /// # Errors
     /// As for [`advance`](Self::advance).
@@ -232,15 +235,17 @@ impl Cursor {
         self.records.take(&block, run).map_err(|e| self.damaged(e))
     }
 
-    /// Goes to where a key is or would be in a block, if that is within it. Else says on which side of it the key lies; blocks that are left out are not
-    /// looked at.
+    /// Goes to where a key is or would be in a block, if that is within it. Else says on which side of it the key lies;
+    /// blocks that are left out are not looked at.
     fn settle(&mut self, block: u32, key: &[u8]) -> Result<Ordering> {
         let within = self.window.within();
         if !within.contains(&block) {
             return Ok(if block < within.start { Ordering::Greater } else { Ordering::Less });
         }
         self.enter(block)?;
-        let Some(run) = self.window.block(block)?.run_of(key).map_err(|e| self.damaged(e))? else { return Ok(Ordering::Less) };
+        let Some(run) = self.window.block(block)?.run_of(key).map_err(|e| self.damaged(e))? else {
+            return Ok(Ordering::Less);
+        };
         self.take(run)?;
         let record = self.records.below(key);
         if record < self.records.len() {

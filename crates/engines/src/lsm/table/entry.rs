@@ -1,4 +1,5 @@
-//! An entry of a block: a record whose key leaves out what it shares with the key before (`docs/format/lsm.md`, "Entry").
+//! An entry of a block: a record whose key leaves out what it shares with the key before (`docs/format/lsm.md`,
+//! "Entry").
 
 use std::result;
 
@@ -90,9 +91,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_its_length_told() {
         let bytes = vec![7; 1900];
-        for (shared, rest, value) in
-            [(0, 8, Some(100)), (30, 1, None), (31, 2, Some(0)), (500, 524, Some(876)), (0, 1024, None), (2, 1, Some(1897))]
-        {
+        for (shared, rest, value) in [
+            (0, 8, Some(100)),
+            (30, 1, None),
+            (31, 2, Some(0)),
+            (500, 524, Some(876)),
+            (0, 1024, None),
+            (2, 1, Some(1897)),
+        ] {
             let entry = Entry { shared, rest: &bytes[..rest], value: value.map(|value| &bytes[..value]) };
             let mut buffer = [0; 2000];
             entry.write(&mut buffer);

@@ -1,4 +1,5 @@
-//! A blocked Bloom filter: seven bits of a key in one line of 64 bytes, so that a look is one miss of the processor's cache (`docs/format/lsm.md`, "Filter").
+//! A blocked Bloom filter: seven bits of a key in one line of 64 bytes, so that a look is one miss of the processor's
+//! cache (`docs/format/lsm.md`, "Filter").
 
 use ecotone_substrate::{
     Result,

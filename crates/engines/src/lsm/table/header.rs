@@ -1,4 +1,5 @@
-//! The first page of a table: which file this is, what lies where in it, and what its records are like (`docs/format/lsm.md`, "Header").
+//! The first page of a table: which file this is, what lies where in it, and what its records are like
+//! (`docs/format/lsm.md`, "Header").
 
 use std::{result, sync::Arc};
 
@@ -98,7 +99,11 @@ impl Header {
         w.u8(self.filter_bits as u8).u8(self.compression.number());
         w.u32(self.blocks).u64(self.records).u64(self.tombstones).u64(self.bytes);
         w.u64(self.sequences.0).u64(self.sequences.1);
-        w.u32(self.partitions).u32(self.index_bytes).u32(self.filter_lines).u32(self.index_checksum).u32(self.filter_checksum);
+        w.u32(self.partitions)
+            .u32(self.index_bytes)
+            .u32(self.filter_lines)
+            .u32(self.index_checksum)
+            .u32(self.filter_checksum);
         w.u16(self.first.len() as u16).u16(self.last.len() as u16).bytes(&self.first).bytes(&self.last);
         FORMAT.seal(name, &w, page);
     }
@@ -137,7 +142,8 @@ impl Header {
         if self.index_bytes == 0 || self.index_bytes > MOST_INDEX {
             return fail(116, "a table has no index, or one that is too long");
         }
-        let bits = self.filter_bits <= MOST_FILTER_BITS && self.filter_lines == filter::lines(self.records, self.filter_bits);
+        let bits =
+            self.filter_bits <= MOST_FILTER_BITS && self.filter_lines == filter::lines(self.records, self.filter_bits);
         if !bits || (self.filter_lines == 0 && self.filter_checksum != 0) {
             return fail(120, "a filter has another length than its bits and records say");
         }

@@ -86,8 +86,9 @@ impl Table {
         Table { blocks: Blocks::new(cache), ..self }
     }
 
-    /// Brings blocks into the cache of which most records were there before they were merged into this table: what scans come to again and again stays in memory while
-    /// its tables change. They are read in large requests. One that cannot be read is left to who asks for it, and so are all if there is no memory for that.
+    /// Brings blocks into the cache of which most records were there before they were merged into this table: what
+    /// scans come to again and again stays in memory while its tables change. They are read in large requests. One that
+    /// cannot be read is left to who asks for it, and so are all if there is no memory for that.
     pub(crate) fn warm(self: &Arc<Self>) {
         let (warm, Some(cache)) = (mem::take(&mut *self.warm.lock()), &self.blocks) else { return };
         if warm.is_empty() {
@@ -287,7 +288,8 @@ impl Table {
         Filter::parse(pages, lines).map_err(|e| e.at(self.name.file(), at))
     }
 
-    /// A block that was read into the beginning of [its memory](Self::memory_for_a_block), and is unpacked to what is behind it.
+    /// A block that was read into the beginning of [its memory](Self::memory_for_a_block), and is unpacked to what is
+    /// behind it.
     ///
     /// # Errors
     /// If it is damaged.
@@ -334,7 +336,8 @@ impl Table {
         if self.bytes_for_a_block() > Size::Frame.bytes() { Size::Slab } else { Size::Frame }
     }
 
-    /// Looks for a key that the table covers in the blocks that can have it, with one request for most. A value is appended to `value`.
+    /// Looks for a key that the table covers in the blocks that can have it, with one request for most. A value is
+    /// appended to `value`.
     ///
     /// # Errors
     /// If a block is damaged or cannot be read.

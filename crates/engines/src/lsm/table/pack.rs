@@ -55,7 +55,8 @@ impl Compression {
     }
 }
 
-/// Most bytes of plain block that are packed into one of `size` bytes: with these beside them they take no more than a slab.
+/// Most bytes of plain block that are packed into one of `size` bytes: with these beside them they take no more than a
+/// slab.
 pub const fn plain_room(size: usize) -> usize {
     let (four, rest) = (4 * size, Size::Slab.bytes() - 16384);
     if four < rest { four } else { rest }

@@ -21,7 +21,8 @@ impl<'k> Rank<'k> {
         Rank { key, matched: 0 }
     }
 
-    /// How the next entry compares with the key. All before must have been below it, so that nobody asks again after another answer.
+    /// How the next entry compares with the key. All before must have been below it, so that nobody asks again after
+    /// another answer.
     pub(super) fn step(&mut self, shared: usize, rest: &[u8]) -> Ordering {
         match shared.cmp(&self.matched) {
             // It differs from the key where the one before did.

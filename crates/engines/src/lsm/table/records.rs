@@ -44,7 +44,9 @@ impl Records {
     /// Adds a record, whose value ends at `end`.
     fn push(&mut self, entry: &Entry<'_>, end: usize) -> result::Result<(), &'static str> {
         let before = self.places.last().map_or(0..0, |place| place.key.clone());
-        let Some(wanting) = self.keys[before.clone()].get(entry.shared..) else { return Err("a key shares more than there is") };
+        let Some(wanting) = self.keys[before.clone()].get(entry.shared..) else {
+            return Err("a key shares more than there is");
+        };
         if entry.rest <= wanting {
             return Err("the records are out of order");
         }

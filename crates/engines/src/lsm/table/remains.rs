@@ -1,4 +1,5 @@
-//! What can be read of a table that may be damaged: every block that verifies, in the order of keys, and the ranges of keys between such blocks (decision 7, "Tables").
+//! What can be read of a table that may be damaged: every block that verifies, in the order of keys, and the ranges of
+//! keys between such blocks (decision 7, "Tables").
 
 use std::{mem, ops::Range, result, sync::Arc};
 
@@ -55,11 +56,12 @@ pub(in crate::lsm) enum Step {
 }
 
 impl Outline {
-    /// Reads the header of a table, or where it is damaged looks which blocks verify. `database` and `birth` are those that the header says where nobody knows
-    /// better.
+    /// Reads the header of a table, or where it is damaged looks which blocks verify. `database` and `birth` are those
+    /// that the header says where nobody knows better.
     ///
     /// # Errors
-    /// If there is no such file, it cannot be read at all, or a later version wrote it; if there is no memory for a block.
+    /// If there is no such file, it cannot be read at all, or a later version wrote it; if there is no memory for a
+    /// block.
     pub(in crate::lsm) fn read(
         environment: &Environment,
         (keyspace, number): (u32, u32),

@@ -17,7 +17,8 @@ use crate::{
     rest::Direction,
 };
 
-/// As many blocks as there is memory for. Behind them is room to unpack the one that was entered last, if blocks may be packed.
+/// As many blocks as there is memory for. Behind them is room to unpack the one that was entered last, if blocks may be
+/// packed.
 #[derive(Debug)]
 pub(super) struct Window {
     table: Arc<Table>,
@@ -74,7 +75,8 @@ impl Window {
         Window { table, within, memory, there, origin, is_cached, ahead, follows, progress, entered }
     }
 
-    /// It is of somebody who has come so far. Each read takes what it should for a scan, if it is one and there is memory.
+    /// It is of somebody who has come so far. Each read takes what it should for a scan, if it is one and there is
+    /// memory.
     pub(super) fn follow(&mut self, follows: Option<ReadAhead>, progress: Progress) {
         (self.follows, self.progress) = (follows, progress);
     }
@@ -84,7 +86,8 @@ impl Window {
         self.progress
     }
 
-    /// How many blocks the next read takes: all that have room, but for a scan no more than it should. That of a long one has others ahead.
+    /// How many blocks the next read takes: all that have room, but for a scan no more than it should. That of a long
+    /// one has others ahead.
     fn widen(&mut self) -> Result<u32> {
         let stride = self.stride();
         let table = self.table.clone();
@@ -132,7 +135,8 @@ impl Window {
         self.within.clone()
     }
 
-    /// Brings a block into memory, unless it is there, and checks it, unless somebody has. Others come along, those first that are next in this direction.
+    /// Brings a block into memory, unless it is there, and checks it, unless somebody has. Others come along, those
+    /// first that are next in this direction.
     ///
     /// # Errors
     /// If it cannot be read, or is damaged.
@@ -160,7 +164,8 @@ impl Window {
         Ok(parsed)
     }
 
-    /// Whether it looks into the block cache: unless all is gone through, or it has gone on for long (a long scan and a compaction leave that as it is).
+    /// Whether it looks into the block cache: unless all is gone through, or it has gone on for long (a long scan and a
+    /// compaction leave that as it is).
     fn is_short(&self) -> bool {
         self.progress.requests <= SHORT && self.ahead.is_none() && self.stride().flatten().is_some()
     }
@@ -176,9 +181,15 @@ impl Window {
         found
     }
 
-    /// Asks for what is read when this block is the first to be entered, unless that is in the block cache. What `waits` gets has to be
-    /// [received](Self::receive) before.
-    pub(super) fn ask<W>(&mut self, block: u32, direction: Direction, reads: &mut Reads<'_, W>, waits: W) -> Result<()> {
+    /// Asks for what is read when this block is the first to be entered, unless that is in the block cache. What
+    /// `waits` gets has to be [received](Self::receive) before.
+    pub(super) fn ask<W>(
+        &mut self,
+        block: u32,
+        direction: Direction,
+        reads: &mut Reads<'_, W>,
+        waits: W,
+    ) -> Result<()> {
         if self.take_cached(block) {
             return Ok(());
         }
@@ -256,7 +267,8 @@ impl Window {
         Ok(())
     }
 
-    /// The blocks that are read together for this one, where they lie, and how many bytes they have. Nothing else is wanted any more.
+    /// The blocks that are read together for this one, where they lie, and how many bytes they have. Nothing else is
+    /// wanted any more.
     fn next_read(&mut self, block: u32, direction: Direction) -> Result<(Range<u32>, u64, usize)> {
         self.there = 0..0;
         self.progress.requests = self.progress.requests.saturating_add(1);

@@ -122,13 +122,15 @@ impl TableWriter {
         Ok(())
     }
 
-    /// The record that was pushed last was in the block cache: where most of a block were, it is to [come there](Table::warm) too.
+    /// The record that was pushed last was in the block cache: where most of a block were, it is to [come
+    /// there](Table::warm) too.
     pub fn note_cached(&mut self) {
         self.cached += 1;
     }
 
-    /// Writes the rest and syncs the file, whose records have sequences from the first to the second of `sequences`; its name is durable after
-    /// [`Storage::sync_dir`](ecotone_substrate::storage::Storage::sync_dir). `None`, and no file, if there were no records.
+    /// Writes the rest and syncs the file, whose records have sequences from the first to the second of `sequences`;
+    /// its name is durable after [`Storage::sync_dir`](ecotone_substrate::storage::Storage::sync_dir). `None`, and no
+    /// file, if there were no records.
     ///
     /// # Errors
     /// As for [`push`](Self::push). Then there is no file.
@@ -141,7 +143,9 @@ impl TableWriter {
         }
         let (memory, options) = (&self.environment.memory, self.options);
         let mut index = index::build(&self.boundaries, options.block, options.index);
-        (self.blocks..).zip(&mut index.partitions).for_each(|(number, page)| index::seal(page, self.name.place(number)));
+        (self.blocks..)
+            .zip(&mut index.partitions)
+            .for_each(|(number, page)| index::seal(page, self.name.place(number)));
         let index_pages = Pages::of(memory, Component::Frames, &index.bytes)?;
         let filter = self.filter.finish(memory, options.filter_bits)?;
         let header = Header {
@@ -190,7 +194,9 @@ mod tests {
 
     #[test]
     fn half_a_record_is_no_more_than_a_sixteenth_of_a_block() {
-        for (mean, size) in [(20, 4096), (116, 4096), (512, 4096), (520, 8192), (1024, 8192), (1100, 16384), (1900, 16384)] {
+        for (mean, size) in
+            [(20, 4096), (116, 4096), (512, 4096), (520, 8192), (1024, 8192), (1100, 16384), (1900, 16384)]
+        {
             assert_eq!(block_size(mean), size, "{mean}");
         }
     }

@@ -82,9 +82,13 @@ fn an_index_has_memory_for_what_it_uses() {
         let world = World::new(1, kind);
         let keyspace = filled(&world);
         read(&keyspace, 1, 20_000);
-        let (loads, bytes) = (stat(&keyspace.stats(), "index_loads") as usize, stat(&keyspace.stats(), "index_bytes") as usize);
+        let (loads, bytes) =
+            (stat(&keyspace.stats(), "index_loads") as usize, stat(&keyspace.stats(), "index_bytes") as usize);
         assert_eq!(world.environment.memory.used(&[Component::TableIndex]), bytes, "{kind:?}");
-        assert!(bytes >= loads * CELL_BYTES && bytes <= loads * 3 * CELL_BYTES, "{kind:?}: {bytes} bytes of {loads} indexes");
+        assert!(
+            bytes >= loads * CELL_BYTES && bytes <= loads * 3 * CELL_BYTES,
+            "{kind:?}: {bytes} bytes of {loads} indexes"
+        );
     }
 }
 
@@ -99,10 +103,14 @@ fn with_ample_memory_each_part_is_loaded_once() {
     let filters = stat(&keyspace.stats(), "filter_loads");
     let bytes = stat(&keyspace.stats(), "filter_bytes");
     assert_eq!(bytes as usize, world.environment.memory.used(&[Component::Filter]));
-    assert!(filters > 0 && (filters * CELL_BYTES as u64..=filters * PAGE as u64).contains(&bytes), "{bytes} of {filters}");
+    assert!(
+        filters > 0 && (filters * CELL_BYTES as u64..=filters * PAGE as u64).contains(&bytes),
+        "{bytes} of {filters}"
+    );
 }
 
-/// The memory that is left has room for a third of the indexes. Keys are found rightly all the same, whoever reads beside.
+/// The memory that is left has room for a third of the indexes. Keys are found rightly all the same, whoever reads
+/// beside.
 #[test]
 fn indexes_of_three_times_the_memory_that_is_left_are_loaded_again_and_again() {
     let world = World::new(1, Kind::Single);
@@ -162,11 +170,13 @@ fn parts_that_are_used_stay() {
 #[test]
 fn parts_of_a_table_are_counted_whose_index_is_not_in_memory() {
     const PARTS: u32 = 16;
-    let world = World::with(1, Kind::Single, Sizes { memtable: 1 << 20, table: 4 << 20, level_0: 8 << 20, ..Sizes::TINY });
+    let world =
+        World::with(1, Kind::Single, Sizes { memtable: 1 << 20, table: 4 << 20, level_0: 8 << 20, ..Sizes::TINY });
     let keyspace = filled(&world);
     let bound = |part: u32| (u64::from(part) << 32).div_ceil(u64::from(PARTS)).to_be_bytes()[4..].to_vec();
     let upper = |part: u32| if part + 1 < PARTS { bound(part + 1) } else { vec![0xff; 5] };
-    let count = || -> Vec<_> { (0..PARTS).map(|part| keyspace.lsm().counted(&bound(part), &upper(part)).bytes).collect() };
+    let count =
+        || -> Vec<_> { (0..PARTS).map(|part| keyspace.lsm().counted(&bound(part), &upper(part)).bytes).collect() };
     let (all, before) = (keyspace.lsm().counted(&[], &[0xff; 5]).bytes, count());
     assert_eq!(resident(&world), 0, "something was loaded");
     read(&keyspace, 1, 1000);
@@ -185,8 +195,8 @@ fn parts_of_a_table_are_counted_whose_index_is_not_in_memory() {
     }
 }
 
-/// A key that shares much with some neighbours, and nothing with those in other blocks, so that separators are long and tables of few blocks have several
-/// partitions.
+/// A key that shares much with some neighbours, and nothing with those in other blocks, so that separators are long and
+/// tables of few blocks have several partitions.
 fn long(number: u32) -> Vec<u8> {
     [&(number / 16).to_be_bytes().repeat(111)[..], &number.to_be_bytes()].concat()
 }
@@ -270,11 +280,15 @@ fn filters_go_before_indexes_and_no_index_goes_for_a_filter() {
     assert_eq!(shelf.memory.used(&[Component::TableIndex]), 4 * PAGE);
 }
 
-/// Parts lie in frames, or in cells of frames, all over the memory. Others that need slabs get them nevertheless, as long as there is anything left to evict.
+/// Parts lie in frames, or in cells of frames, all over the memory. Others that need slabs get them nevertheless, as
+/// long as there is anything left to evict.
 #[test]
 fn what_must_go_on_gets_the_memory_of_parts() {
     for (used, most) in [(PAGE, 4096), (cut_bytes(700), 16384)] {
-        give_memory_of_parts(&Shelf { used, ..Shelf::new(8 << 20, usize::MAX, std::iter::repeat_n(Sort::Index, most)) });
+        give_memory_of_parts(&Shelf {
+            used,
+            ..Shelf::new(8 << 20, usize::MAX, std::iter::repeat_n(Sort::Index, most))
+        });
     }
 }
 
@@ -287,7 +301,8 @@ fn give_memory_of_parts(shelf: &Shelf) {
     let there = shelf.there().len();
     assert_eq!(shelf.memory.used(&[Component::TableIndex]), there * shelf.used);
     assert!(there > parts / 3 && there < parts, "{there}");
-    let slabs: Vec<_> = std::iter::from_fn(|| shelf.memory.lease_essential(Component::Frames, Size::Slab).ok()).collect();
+    let slabs: Vec<_> =
+        std::iter::from_fn(|| shelf.memory.lease_essential(Component::Frames, Size::Slab).ok()).collect();
     assert_eq!((slabs.len(), shelf.there()), (128, vec![]));
     assert!(shelf.use_part(0).unwrap_err().to_string().contains("memory"));
     drop(slabs);

@@ -1,4 +1,5 @@
-//! Reads of a keyspace of which some ranges are covered. There is nothing below its tables, so what does not count is not there.
+//! Reads of a keyspace of which some ranges are covered. There is nothing below its tables, so what does not count is
+//! not there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -62,7 +63,8 @@ fn cover(world: &World, random: &mut SmallRng) -> Vec<(u32, u32)> {
     let version = world.keyspace.lsm().present.get().version;
     let places: Vec<Place> = version.runs().map(|(place, _)| place).collect();
     assert!(places.iter().filter(|place| place.is_run()).count() > 2 && places.iter().any(|place| !place.is_run()));
-    let bounds: Vec<u32> = (0..20).map(|_| random.random_range(0..KEYS + 20)).collect::<BTreeSet<_>>().into_iter().collect();
+    let bounds: Vec<u32> =
+        (0..20).map(|_| random.random_range(0..KEYS + 20)).collect::<BTreeSet<_>>().into_iter().collect();
     // Some touch.
     let ranges: Vec<_> = bounds.windows(2).map(|pair| (pair[0], pair[1])).filter(|_| random.random_bool(0.6)).collect();
     for &(lower, upper) in &ranges {
@@ -185,14 +187,17 @@ fn a_scan_goes_on_where_covers_change() {
     }
 }
 
-/// A range between two covers may have records in the memtable, and be covered by a job before a flush makes its edits: these go over no such range.
+/// A range between two covers may have records in the memtable, and be covered by a job before a flush makes its edits:
+/// these go over no such range.
 #[test]
 fn a_flush_lifts_free_covers_and_nothing_between_them() {
     let world = World::new(3, Kind::ALL[0]);
     (0..KEYS).for_each(|number| world.write(&key(number), Some(&[1; 50])));
     world.flush();
     let oldest = world.keyspace.lsm().version().runs().map(|(place, _)| place).next_back().expect("it has a run");
-    for (lower, upper, floor) in [(100, 150, oldest), (150, 200, Place::Level(12)), (300, 400, oldest), (500, 550, oldest)] {
+    for (lower, upper, floor) in
+        [(100, 150, oldest), (150, 200, Place::Level(12)), (300, 400, oldest), (500, 550, oldest)]
+    {
         edit(&world, lower, upper, Become::Covered(floor));
     }
     world.write(&key(250), Some(b"between"));
@@ -204,5 +209,8 @@ fn a_flush_lifts_free_covers_and_nothing_between_them() {
     // Of the second one all runs count.
     assert_eq!(edits, [lifted(100, 150), lifted(300, 400)]);
     edit(&world, 150, 200, Become::Raised(oldest));
-    assert_eq!(lifts(&lsm.version(), (&memtable.memtable, &Diverted::default()), run), [lifted(100, 200), lifted(300, 400)]);
+    assert_eq!(
+        lifts(&lsm.version(), (&memtable.memtable, &Diverted::default()), run),
+        [lifted(100, 200), lifted(300, 400)]
+    );
 }

@@ -1,6 +1,8 @@
-//! Writers, flushes and compaction in simulated time, by the pace and the rate of the product (decision 16, invariants 12, 15 and 16).
+//! Writers, flushes and compaction in simulated time, by the pace and the rate of the product (decision 16, invariants
+//! 12, 15 and 16).
 //!
-//! Processors are shared alike by all threads that can run. Everything is counted in records of 108 bytes; the budget is 220 MiB, and 1.1 GB are in the last level.
+//! Processors are shared alike by all threads that can run. Everything is counted in records of 108 bytes; the budget
+//! is 220 MiB, and 1.1 GB are in the last level.
 
 use ecotone_substrate::pace::Pace;
 
@@ -16,7 +18,8 @@ const STEP: u64 = 250_000;
 const WRITE: f64 = 2400.0;
 const FLUSH: f64 = 300.0;
 const PASS: f64 = 300.0;
-/// Records: of a memtable, a table, level 0 where it is due by bytes, the level behind it where that is, what compaction may be behind, a MiB.
+/// Records: of a memtable, a table, level 0 where it is due by bytes, the level behind it where that is, what
+/// compaction may be behind, a MiB.
 const MEMTABLE: u64 = 196_000;
 const TABLE: u64 = 133_000;
 const LEVEL_0: u64 = 1_068_000;
@@ -237,7 +240,8 @@ fn nobody_stands_and_the_rate_of_writers_is_even() {
             let mut flow = Flow::new(writers, sync);
             (0..(WARM + COUNTED) * SECOND / STEP).for_each(|_| flow.step());
             let counted = &flow.written[WARM as usize..];
-            let (mean, slowest) = (counted.iter().sum::<u64>() / COUNTED, *counted.iter().min().expect("there are some"));
+            let (mean, slowest) =
+                (counted.iter().sum::<u64>() / COUNTED, *counted.iter().min().expect("there are some"));
             let told = format!("{writers} writers, sync {} ms: {mean} records a second, {slowest}", sync / 1_000_000);
             println!("{told}; longest gap {} ms, {} runs", flow.gap / 1_000_000, flow.most_runs);
             assert!(slowest * 2 >= mean, "{told}");

@@ -44,7 +44,8 @@ fn happen(what: &Mutex<Option<Happening>>) {
 impl Front for Passed {
     fn look(&self, key: &[u8], value: &mut Vec<u8>) -> Look {
         happen(&self.before);
-        let (found, ticket) = (self.records.lock().unwrap().get(key).cloned(), Ticket([*self.refreshed.lock().unwrap(); 2]));
+        let (found, ticket) =
+            (self.records.lock().unwrap().get(key).cloned(), Ticket([*self.refreshed.lock().unwrap(); 2]));
         happen(&self.behind);
         found.map_or(Look::Missing(ticket), |found| {
             value.extend(found);

@@ -66,8 +66,12 @@ fn heat_is_what_is_read_of_tables_by_what_is_read_of_all() {
     let ground = Ground::new();
     assert_eq!(ground.heat(is_first), 1.0, "nothing was read");
     ground.read();
-    let [first, last, all, none] = [ground.heat(is_first), ground.heat(is_last), ground.heat(|_| true), ground.heat(|_| false)];
-    assert!((3.5..=4.5).contains(&first) && last < 0.001 && (all - 1.0).abs() < 0.001 && none == 1.0, "{first} {last} {all}");
+    let [first, last, all, none] =
+        [ground.heat(is_first), ground.heat(is_last), ground.heat(|_| true), ground.heat(|_| false)];
+    assert!(
+        (3.5..=4.5).contains(&first) && last < 0.001 && (all - 1.0).abs() < 0.001 && none == 1.0,
+        "{first} {last} {all}"
+    );
 }
 
 #[test]

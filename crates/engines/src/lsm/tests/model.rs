@@ -12,8 +12,12 @@ use crate::{
 
 fn key(random: &mut SmallRng) -> Vec<u8> {
     let number = random.random_range(0..300_u32);
-    [&b"user"[..number as usize % 5], &number.wrapping_mul(0x9E37_79B9).to_be_bytes(), &[b'k'; 40][..number as usize % 40]]
-        .concat()
+    [
+        &b"user"[..number as usize % 5],
+        &number.wrapping_mul(0x9E37_79B9).to_be_bytes(),
+        &[b'k'; 40][..number as usize % 40],
+    ]
+    .concat()
 }
 
 fn value(random: &mut SmallRng) -> Vec<u8> {
@@ -83,7 +87,8 @@ fn random_calls_follow_the_model_and_so_does_what_is_opened_again() {
     }
 }
 
-/// A memtable that is full goes by itself, and so does level 0: by the background, and by writers where that does not come.
+/// A memtable that is full goes by itself, and so does level 0: by the background, and by writers where that does not
+/// come.
 #[test]
 fn full_memtables_become_runs_with_and_without_a_background() {
     for background in [true, false] {
@@ -103,7 +108,8 @@ fn full_memtables_become_runs_with_and_without_a_background() {
     }
 }
 
-/// Of a few more keys than a memtable has room for all fit into one that has grown; of many none grows. It is the same where its part of the budget limits it.
+/// Of a few more keys than a memtable has room for all fit into one that has grown; of many none grows. It is the same
+/// where its part of the budget limits it.
 #[test]
 fn a_memtable_of_keys_that_come_again_and_again_grows_and_is_not_flushed() {
     let flushes = |memtable: usize, value: usize, keys: u32| {

@@ -27,14 +27,16 @@ fn ask_of(keyspace: &LsmKeyspace, keys: &[[u8; 4]]) -> Vec<Option<Vec<u8>>> {
     told.into_iter().map(|told| told.expect("each key is told")).collect()
 }
 
-/// Keys in memory, in runs and in levels, keys that were deleted and keys that never were, some of them several times in a batch.
+/// Keys in memory, in runs and in levels, keys that were deleted and keys that never were, some of them several times
+/// in a batch.
 #[test]
 fn each_key_of_a_batch_has_its_newest_value() {
     for (seed, kind) in (1..).zip(Kind::ALL) {
         let (world, mut model, mut random) = (World::new(seed, kind), Model::new(), SmallRng::seed_from_u64(seed));
         for _ in 0..60 {
             for _ in 0..100 {
-                let (key, value) = (key(random.random_range(0..2000)), vec![random.random(); random.random_range(0..300)]);
+                let (key, value) =
+                    (key(random.random_range(0..2000)), vec![random.random(); random.random_range(0..300)]);
                 world.write_both(&mut model, &key, (!random.random_bool(0.2)).then_some(value));
             }
             if random.random_bool(0.5) {
@@ -129,7 +131,8 @@ fn indexes_that_are_absent_are_loaded_together_and_once() {
     }
 }
 
-/// There is room for a part of what a batch needs. Whoever reads beside, each finds all, and the capacity is kept but for an index of each.
+/// There is room for a part of what a batch needs. Whoever reads beside, each finds all, and the capacity is kept but
+/// for an index of each.
 #[test]
 fn batches_find_all_with_little_memory_for_indexes() {
     const THREADS: usize = 3;

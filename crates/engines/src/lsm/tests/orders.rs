@@ -1,4 +1,5 @@
-//! All orders of a few calls, within a number of preemptions, by loom (decision 12, K3 and K5 to K7). A slab has 16 words, two nodes.
+//! All orders of a few calls, within a number of preemptions, by loom (decision 12, K3 and K5 to K7). A slab has 16
+//! words, two nodes.
 
 use std::{
     collections::BTreeMap,
@@ -102,8 +103,9 @@ impl World {
     }
 }
 
-/// K3: a reader beside two writes of its key, of which a switch and a flush come in between, sees nothing become older. It fails if a memtable is sealed at the
-/// switch and not a grace later: what is applied to it while it is flushed is lost. It fails if the memtable goes before the version that has it is published, and not with it.
+/// K3: a reader beside two writes of its key, of which a switch and a flush come in between, sees nothing become older.
+/// It fails if a memtable is sealed at the switch and not a grace later: what is applied to it while it is flushed is
+/// lost. It fails if the memtable goes before the version that has it is published, and not with it.
 #[test]
 fn nothing_is_lost_or_older_beside_a_switch_and_a_flush() {
     all_orders(2, World::new, |world| {
@@ -183,8 +185,8 @@ impl Fronted {
     }
 }
 
-/// Q1. It fails if the ticket is taken after the view is loaded, if what is found in the cache goes before memtables, if nothing is refreshed, or if it is after the
-/// view is published.
+/// Q1. It fails if the ticket is taken after the view is loaded, if what is found in the cache goes before memtables,
+/// if nothing is refreshed, or if it is after the view is published.
 #[test]
 fn the_record_cache_is_no_older_than_what_is_below_memtables() {
     all_orders(2, Fronted::new, |fronted| fronted.read_beside_a_flush());
@@ -252,8 +254,8 @@ impl Shelf {
     }
 }
 
-/// K6: two readers of a part that is absent, and an eviction beside. It is loaded once, and once more where it was evicted. It fails if who has waited for a load
-/// does not look before he loads himself.
+/// K6: two readers of a part that is absent, and an eviction beside. It is loaded once, and once more where it was
+/// evicted. It fails if who has waited for a load does not look before he loads himself.
 #[test]
 fn a_part_is_loaded_once_between_two_evictions() {
     all_orders(2, Shelf::new, |shelf| {
@@ -278,7 +280,8 @@ struct Crowd {
 impl Crowd {
     fn new() -> Crowd {
         let memory = Memory::new(32 << 20);
-        let (room, present) = (Arc::new(Room::new(&Pool::new(&memory))), Present::new(&Domain::new(), Memtable::new(b""), ()));
+        let (room, present) =
+            (Arc::new(Room::new(&Pool::new(&memory))), Present::new(&Domain::new(), Memtable::new(b""), ()));
         Crowd { memory, room, present }
     }
 
@@ -306,8 +309,8 @@ impl Crowd {
     }
 }
 
-/// K5: two writes and a cancel beside an admission that switches. Nobody finds no slab. It fails if a switch promises nothing: the end of the slab that it leaves was
-/// counted for who was admitted before.
+/// K5: two writes and a cancel beside an admission that switches. Nobody finds no slab. It fails if a switch promises
+/// nothing: the end of the slab that it leaves was counted for who was admitted before.
 #[test]
 fn whoever_is_admitted_finds_room_beside_a_switch() {
     all_orders(2, Crowd::new, |crowd| {
@@ -324,8 +327,8 @@ fn whoever_is_admitted_finds_room_beside_a_switch() {
     });
 }
 
-/// K7: two writes while ready slabs are given back. Nobody finds no slab, and none is lost. It fails if those who are promised room do not wait for the end of
-/// that: the slabs that they counted go.
+/// K7: two writes while ready slabs are given back. Nobody finds no slab, and none is lost. It fails if those who are
+/// promised room do not wait for the end of that: the slabs that they counted go.
 #[test]
 fn whoever_is_admitted_finds_room_beside_a_trim() {
     all_orders(2, Crowd::new, |crowd| {
@@ -338,6 +341,9 @@ fn whoever_is_admitted_finds_room_beside_a_trim() {
         let (view, mut value) = (crowd.present.get(), Vec::new());
         assert!([b"a", b"b"].iter().all(|key| view.memtables[0].memtable.get(HASH, *key, &mut value).is_some()));
         crowd.room.trim();
-        assert_eq!((crowd.room.bytes(), crowd.memory.used(&[Component::Memtable])), (0, view.memtables[0].memtable.bytes()));
+        assert_eq!(
+            (crowd.room.bytes(), crowd.memory.used(&[Component::Memtable])),
+            (0, view.memtables[0].memtable.bytes())
+        );
     });
 }

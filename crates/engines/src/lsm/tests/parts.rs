@@ -45,7 +45,8 @@ fn everything_is_the_same_whether_one_thread_compacts_it_or_several() {
     }
 }
 
-/// Each I/O of a job fails once: what it has written goes, and everything is as before, or it is installed, and only what it replaces may stay.
+/// Each I/O of a job fails once: what it has written goes, and everything is as before, or it is installed, and only
+/// what it replaces may stay.
 #[test]
 fn a_job_in_parts_that_fails_leaves_no_file() {
     let whole = due().0;
@@ -59,7 +60,11 @@ fn a_job_in_parts_that_fails_leaves_no_file() {
         world.fail_io(failure);
         let failed = world.keyspace.lsm().compact_next();
         if world.stat("runs") > 0 {
-            assert!(failed.is_err() && world.tables() == tables, "I/O {failure}: {} of {tables} tables", world.tables());
+            assert!(
+                failed.is_err() && world.tables() == tables,
+                "I/O {failure}: {} of {tables} tables",
+                world.tables()
+            );
         } else {
             installed += 1;
         }

@@ -31,13 +31,21 @@ fn runs_count_from_the_eighth_on_and_no_longer_when_they_are_compacted() {
         world.flush();
         let runs = world.stat("runs");
         // Their bytes count too, and are few.
-        assert!(runs == run + 1 && (world.behind() - runs.saturating_sub(8) as f64 / 8.0).abs() < 0.01, "{}", world.behind());
+        assert!(
+            runs == run + 1 && (world.behind() - runs.saturating_sub(8) as f64 / 8.0).abs() < 0.01,
+            "{}",
+            world.behind()
+        );
     }
     write(&world, 0);
     world.flush();
     assert!(world.stat("runs") < RUNS, "nobody compacts in the background");
     while world.environment.scheduler.run_one() {}
-    assert_eq!((world.behind(), world.stat("writer_delays")), (0.0, 0), "nobody is delayed where nobody would catch up");
+    assert_eq!(
+        (world.behind(), world.stat("writer_delays")),
+        (0.0, 0),
+        "nobody is delayed where nobody would catch up"
+    );
 }
 
 /// By the machine's clock, since by a simulated one nobody waits while he sleeps.

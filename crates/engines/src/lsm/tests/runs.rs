@@ -68,7 +68,8 @@ impl Ground {
 fn records(random: &mut SmallRng, count: usize) -> Records {
     let record = |_| {
         let number = random.random_range(0..2000_u32);
-        let key = [&b"user"[..], &number.wrapping_mul(0x9E37_79B9).to_be_bytes(), &[b'k'; 40][..number as usize % 40]].concat();
+        let key = [&b"user"[..], &number.wrapping_mul(0x9E37_79B9).to_be_bytes(), &[b'k'; 40][..number as usize % 40]]
+            .concat();
         let value = (!random.random_bool(0.2)).then(|| vec![random.random(); random.random_range(0..200)]);
         (key, value)
     };

@@ -28,7 +28,8 @@ fn key(number: u32) -> Vec<u8> {
     [&b"key "[..], &number.to_be_bytes()].concat()
 }
 
-/// Keys of which most are settled: half of them there, and others deleted one behind the other. They are in several runs and memtables.
+/// Keys of which most are settled: half of them there, and others deleted one behind the other. They are in several
+/// runs and memtables.
 fn settled(world: &World, random: &mut SmallRng) -> Said {
     let mut said = Said::new();
     for round in 0..3 {
@@ -47,7 +48,8 @@ fn settled(world: &World, random: &mut SmallRng) -> Said {
     said
 }
 
-/// Trap 2: a scan between memory and disk. Its ends are held at any point while others write and memtables become tables.
+/// Trap 2: a scan between memory and disk. Its ends are held at any point while others write and memtables become
+/// tables.
 #[test]
 fn trap_02_a_cursor_gives_each_key_once_with_what_it_said_since_it_was_made() {
     for seed in 0..30 {
@@ -107,7 +109,10 @@ fn a_long_scan_reads_many_blocks_at_a_time_and_a_short_one_few() {
     assert!(tables >= 2);
     for reverse in [false, true] {
         // Indexes are loaded.
-        assert_eq!(collect(&world.keyspace, (Bound::Included(key(9_000)), Bound::Excluded(key(9_001))), reverse).len(), 1);
+        assert_eq!(
+            collect(&world.keyspace, (Bound::Included(key(9_000)), Bound::Excluded(key(9_001))), reverse).len(),
+            1
+        );
         let all = reads(&world, || assert_eq!(collect(&world.keyspace, ALL, reverse).len(), records as usize));
         assert!(all > 30 && all <= 500 / 16 + 8 * tables, "{all} reads of {tables} tables");
         for first in (0..records - 50).step_by(777) {
@@ -163,7 +168,9 @@ fn a_long_scan_goes_on_where_there_is_no_memory_to_spare() {
 fn scans_pay_for_runs_to_become_one() {
     let (world, mut model) = (World::new(1, Kind::Linear), Model::new());
     for round in 0..3_u8 {
-        (0..50).for_each(|number| world.write_both(&mut model, &key(3 * number + u32::from(round)), Some(vec![round; 40])));
+        (0..50).for_each(|number| {
+            world.write_both(&mut model, &key(3 * number + u32::from(round)), Some(vec![round; 40]))
+        });
         world.flush();
     }
     let runs = || {

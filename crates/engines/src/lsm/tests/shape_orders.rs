@@ -1,5 +1,5 @@
-//! All orders of a few calls over a range that becomes pages and tables again, within a number of preemptions, by loom (decision 15, Q2 to Q4). One key is all that there is;
-//! its values rise.
+//! All orders of a few calls over a range that becomes pages and tables again, within a number of preemptions, by loom
+//! (decision 15, Q2 to Q4). One key is all that there is; its values rise.
 
 use std::sync::Arc;
 
@@ -155,7 +155,8 @@ impl World {
         value[0]
     }
 
-    /// As `scan::End`, which goes from a key before this one to this one. With the first it copies nothing of this one, but has read ahead what is stored of it.
+    /// As `scan::End`, which goes from a key before this one to this one. With the first it copies nothing of this one,
+    /// but has read ahead what is stored of it.
     fn scan(&self) -> u8 {
         let before = self.present.get().version;
         let (ahead, mut value) = (self.stored(&before), Vec::new());
@@ -223,7 +224,9 @@ impl World {
         let version = self.present.get().version;
         let cover = version.covers().at(KEY);
         let mut counting = version.counting_in(cover).flat_map(|(_, run)| run.tables());
-        let Some(newest) = counting.next().filter(|_| self.state.lock().clearing.spans().next().is_none()) else { return };
+        let Some(newest) = counting.next().filter(|_| self.state.lock().clearing.spans().next().is_none()) else {
+            return;
+        };
         let floor = version.runs().next().map_or(Place::Level(MAX_LEVELS), |(place, _)| place);
         let becomes = if cover.is_some() { Become::Raised(floor) } else { Become::Covered(floor) };
         let mut covers = Covers::clone(version.covers());
@@ -240,8 +243,11 @@ impl World {
         self.leaving.begin(&self.flushing, &span());
         let below = self.pages.lock().expect("it is covered");
         let table = self.table(below);
-        let change =
-            Change { comes: vec![(Place::Level(1), table.file)], covers: vec![edit(Become::Uncovered)], ..Change::default() };
+        let change = Change {
+            comes: vec![(Place::Level(1), table.file)],
+            covers: vec![edit(Become::Uncovered)],
+            ..Change::default()
+        };
         self.change(&change, &[table], |version| self.present.installed(version));
         self.leaving.end();
     }
@@ -258,7 +264,8 @@ impl World {
     }
 }
 
-/// Q2: a reader beside a flush and absorptions. It fails if a range is covered before its pages have the records, and if a floor rises to a run that was not absorbed.
+/// Q2: a reader beside a flush and absorptions. It fails if a range is covered before its pages have the records, and
+/// if a floor rises to a run that was not absorbed.
 #[test]
 fn nothing_is_lost_or_older_beside_an_absorption() {
     all_orders(2, World::of_tables, |world| {
@@ -272,7 +279,8 @@ fn nothing_is_lost_or_older_beside_an_absorption() {
     });
 }
 
-/// Q2 with a scan. It fails if that keeps what it has read ahead though the version is another one, and, where a flush goes into pages, if this keeps the version.
+/// Q2 with a scan. It fails if that keeps what it has read ahead though the version is another one, and, where a flush
+/// goes into pages, if this keeps the version.
 #[test]
 fn a_scan_passes_over_nothing_beside_an_absorption_and_a_flush() {
     for begin in [World::of_tables, World::of_pages] {
@@ -287,8 +295,8 @@ fn a_scan_passes_over_nothing_beside_an_absorption_and_a_flush() {
     }
 }
 
-/// Q3: a reader beside a range that becomes tables, is cleared, and becomes pages again. It fails if pages are cleared while somebody has a version from before, and if
-/// the range is covered again before it was cleared.
+/// Q3: a reader beside a range that becomes tables, is cleared, and becomes pages again. It fails if pages are cleared
+/// while somebody has a version from before, and if the range is covered again before it was cleared.
 #[test]
 fn pages_stay_for_who_has_a_version_from_before_they_became_tables() {
     all_orders(2, World::of_pages, |world| {
@@ -302,8 +310,9 @@ fn pages_stay_for_who_has_a_version_from_before_they_became_tables() {
     });
 }
 
-/// Q4: a flush that decides whether it goes into pages, beside a range that becomes tables. It fails if the mark is set without the turn to flush, if the version is
-/// loaded before the mark is looked for, and if there is no mark: what came into pages after they were read is lost.
+/// Q4: a flush that decides whether it goes into pages, beside a range that becomes tables. It fails if the mark is set
+/// without the turn to flush, if the version is loaded before the mark is looked for, and if there is no mark: what
+/// came into pages after they were read is lost.
 #[test]
 fn what_is_flushed_into_pages_is_not_lost_beside_their_becoming_tables() {
     all_orders(2, World::of_pages, |world| {

@@ -36,7 +36,8 @@ fn one_level_is_left_with_what_is_there_and_nothing_else() {
         for _ in 0..3 {
             fill(&world, &mut model, &mut random);
             compact(&world);
-            let stats = ["memtables", "runs", "levels", "table_tombstones", "table_records"].map(|name| world.stat(name));
+            let stats =
+                ["memtables", "runs", "levels", "table_tombstones", "table_records"].map(|name| world.stat(name));
             assert_eq!(stats, [1, 0, 1, 0, model.len() as u64]);
             assert_eq!(world.tables(), world.stat("tables"), "what was replaced is removed");
             world.expect(&model);
@@ -107,7 +108,8 @@ fn it_ends_whatever_others_write() {
     world.expect(&model);
 }
 
-/// There is room for less than a compaction writes before it removes what it replaces. It says so and takes nothing along; with more room it comes to its end.
+/// There is room for less than a compaction writes before it removes what it replaces. It says so and takes nothing
+/// along; with more room it comes to its end.
 #[test]
 fn compaction_of_everything_on_a_full_disk_is_told_so_and_loses_nothing() {
     let (world, mut model) = (World::new(1, Kind::Linear), Model::new());

@@ -84,7 +84,13 @@ impl World {
         World::within(disk, seed, (index, sizes), workers, usize::MAX)
     }
 
-    fn within(disk: SimStorage, seed: u64, (index, sizes): (Option<Kind>, Sizes), workers: usize, table_cache: usize) -> World {
+    fn within(
+        disk: SimStorage,
+        seed: u64,
+        (index, sizes): (Option<Kind>, Sizes),
+        workers: usize,
+        table_cache: usize,
+    ) -> World {
         let mut environment = disk.environment(7, 64 << 20);
         if workers > 0 {
             environment.scheduler = Scheduler::threaded(workers, environment.health.clone());

@@ -1,4 +1,5 @@
-//! The tables of a keyspace at one moment, open: what readers search, as one value that never changes (decision 11, "Shape"; decision 12, invariant 10).
+//! The tables of a keyspace at one moment, open: what readers search, as one value that never changes (decision 11,
+//! "Shape"; decision 12, invariant 10).
 
 mod run;
 mod split;
@@ -41,8 +42,8 @@ pub(crate) trait Ranged {
     fn reads_in_vain(&self) -> u64;
 }
 
-/// Runs of level 0 and levels. Of all records of a key the one in the first of them that has the key is the newest. Where covers say so, the older ones do not
-/// count.
+/// Runs of level 0 and levels. Of all records of a key the one in the first of them that has the key is the newest.
+/// Where covers say so, the older ones do not count.
 #[derive(Debug)]
 pub(crate) struct Version<T> {
     runs: Box<[(Place, Run<T>)]>,

@@ -14,8 +14,14 @@ pub enum Split {
 }
 
 impl<T: Ranged> Version<T> {
-    /// The runs and levels that it takes in a range of which the same places count, from young to old. All have tables there.
-    pub(crate) fn taken<'v>(&'v self, split: Split, cover: Option<&'v Cover>, range: (&[u8], &[u8])) -> Vec<(Place, &'v Run<T>)> {
+    /// The runs and levels that it takes in a range of which the same places count, from young to old. All have tables
+    /// there.
+    pub(crate) fn taken<'v>(
+        &'v self,
+        split: Split,
+        cover: Option<&'v Cover>,
+        range: (&[u8], &[u8]),
+    ) -> Vec<(Place, &'v Run<T>)> {
         let mut taken: Vec<_> = self.counting_in(cover).filter(|(_, run)| !run.within(range).is_empty()).collect();
         if split == Split::Down {
             taken.drain(..taken.len().saturating_sub(1));

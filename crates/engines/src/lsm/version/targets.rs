@@ -14,14 +14,17 @@ impl<T: Ranged> Version<T> {
         self.run(place).map_or(0, |run| run.tables().iter().map(|table| table.bytes()).sum())
     }
 
-    /// Bytes that a level should have at most: the last one has what it has, and those above it a part of that, as long as this is more than level 0 may have.
+    /// Bytes that a level should have at most: the last one has what it has, and those above it a part of that, as long
+    /// as this is more than level 0 may have.
     pub(crate) fn target(&self, depth: u8, level_0: u64) -> u64 {
         let last = self.bytes_at(Place::Level(1));
         match depth {
             1 => u64::MAX,
-            _ => {
-                RATIO.checked_pow(u32::from(depth) - 1).map(|ratio| last / ratio).filter(|target| *target > level_0).unwrap_or(0)
-            }
+            _ => RATIO
+                .checked_pow(u32::from(depth) - 1)
+                .map(|ratio| last / ratio)
+                .filter(|target| *target > level_0)
+                .unwrap_or(0),
         }
     }
 
@@ -36,7 +39,8 @@ impl<T: Ranged> Version<T> {
 
     /// The depth of the level into which level 0 goes: the uppermost that has tables, or should.
     pub(crate) fn top(&self, level_0: u64) -> u8 {
-        let there = self.runs().filter_map(|(place, _)| if let Place::Level(depth) = place { Some(depth) } else { None }).max();
+        let there =
+            self.runs().filter_map(|(place, _)| if let Place::Level(depth) = place { Some(depth) } else { None }).max();
         let wanted = (2..=MAX_LEVELS).take_while(|depth| self.target(*depth, level_0) > 0).last();
         there.max(wanted).unwrap_or(1)
     }

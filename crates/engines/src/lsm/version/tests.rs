@@ -64,7 +64,13 @@ impl Ranged for Fake {
 }
 
 pub(in crate::lsm) fn fake(number: u32, first: u8, last: u8) -> Arc<Fake> {
-    Arc::new(Fake { file: File { number, birth: 7 }, range: [first, last], bytes: 100, tombstones: 0, reads_in_vain: 0 })
+    Arc::new(Fake {
+        file: File { number, birth: 7 },
+        range: [first, last],
+        bytes: 100,
+        tombstones: 0,
+        reads_in_vain: 0,
+    })
 }
 
 /// The structure and the version of a keyspace.
@@ -128,7 +134,10 @@ fn a_run_gives_the_tables_of_a_range() {
     let of = |first: u8, last: u8| -> Vec<u32> {
         run.overlapping(&(&[first][..]..=&[last][..])).iter().map(|table| table.file.number).collect()
     };
-    assert_eq!([of(0, 255), of(9, 10), of(31, 39), of(50, 60), of(51, 60)], [vec![1, 2, 3], vec![1, 2], vec![], vec![3], vec![]]);
+    assert_eq!(
+        [of(0, 255), of(9, 10), of(31, 39), of(50, 60), of(51, 60)],
+        [vec![1, 2, 3], vec![1, 2], vec![], vec![3], vec![]]
+    );
     assert_eq!(of(30, 9), [2; 0], "an empty range has none");
 }
 
@@ -179,8 +188,10 @@ fn a_version_has_what_the_structure_names_whatever_came_before() {
             let tables: Vec<_> = world.version.tables().cloned().collect();
             let goes: Vec<_> = tables.into_iter().filter(|_| random.random_bool(0.2)).collect();
             let level = Place::Level(random.random_range(1..4));
-            let comes: Vec<_> =
-                goes.iter().map(|table| (level, if random.random() { table.clone() } else { fresh(&mut random) })).collect();
+            let comes: Vec<_> = goes
+                .iter()
+                .map(|table| (level, if random.random() { table.clone() } else { fresh(&mut random) }))
+                .collect();
             // Ranges may overlap, or something would move up.
             let _ = world.make(&goes, &comes);
             check(&world);
@@ -211,7 +222,8 @@ fn what_is_at_a_floor_or_older_does_not_count_in_its_cover() {
 }
 
 fn check(world: &World) {
-    let places: Vec<_> = world.version.runs().map(|(place, run)| (place, run.files().collect::<BTreeSet<_>>())).collect();
+    let places: Vec<_> =
+        world.version.runs().map(|(place, run)| (place, run.files().collect::<BTreeSet<_>>())).collect();
     let named: Vec<_> = world.structure.places().map(|(place, files)| (place, files.clone())).collect();
     assert_eq!(places, named);
     for key in 0..=255 {

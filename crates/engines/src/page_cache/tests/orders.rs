@@ -1,5 +1,5 @@
-//! All orders of scans beside a write-out, within a number of preemptions, by loom (invariants 17 and 18 of decision 8). The test plays the page on disk and the
-//! chain of its dirty records.
+//! All orders of scans beside a write-out, within a number of preemptions, by loom (invariants 17 and 18 of decision
+//! 8). The test plays the page on disk and the chain of its dirty records.
 
 use ecotone_sys::primitive::{
     atomic::AtomicU64,
@@ -21,14 +21,18 @@ struct World {
     dirty: AtomicU64,
 }
 
-/// Tries the orders of `work` with at most so many preemptions. It begins with 1 in the page, which is in the cache if `is_cached`, and 2 dirty.
+/// Tries the orders of `work` with at most so many preemptions. It begins with 1 in the page, which is in the cache if
+/// `is_cached`, and 2 dirty.
 fn all_orders(preemptions: usize, is_cached: bool, work: impl Fn(Arc<World>) + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
     builder.check(move || {
-        let world =
-            World { cache: PageCache::of_pages(Memory::new(16 * MIB)), page: AtomicU64::new(1), dirty: AtomicU64::new(2) };
+        let world = World {
+            cache: PageCache::of_pages(Memory::new(16 * MIB)),
+            page: AtomicU64::new(1),
+            dirty: AtomicU64::new(2),
+        };
         if is_cached {
             world.cache.admit(page_id(), &content(1), world.cache.ticket(page_id()));
             assert_eq!(copied(&world.cache, page_id()), Some(1));

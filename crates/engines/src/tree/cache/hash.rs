@@ -4,8 +4,8 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::quality::FixedState;
 
-/// Hash of a key within its keyspace: bits 0..32 pick the bucket, 32..40 are the tag and 32..48 the long one, 40..54 the
-/// stripe, 56..64 the shard.
+/// Hash of a key within its keyspace: bits 0..32 pick the bucket, 32..40 are the tag and 32..48 the long one, 40..54
+/// the stripe, 56..64 the shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyHash(pub(super) u64);
 

@@ -22,7 +22,8 @@ impl Heat {
         }
     }
 
-    /// The part that is hot, of [`WHOLE`], among the last `window` bytes or half as many; what was not written out counts as cold.
+    /// The part that is hot, of [`WHOLE`], among the last `window` bytes or half as many; what was not written out
+    /// counts as cold.
     pub(super) fn part(&self, window: usize) -> usize {
         let (written, hot) = (self.written.load(Ordering::Relaxed), self.hot.load(Ordering::Relaxed));
         if written > window {

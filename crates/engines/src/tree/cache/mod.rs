@@ -1,8 +1,8 @@
-//! The record cache: the records of all tree keyspaces that are in memory, dirty ones among them (mechanisms T1, T3 and the
-//! cache's part of T4).
+//! The record cache: the records of all tree keyspaces that are in memory, dirty ones among them (mechanisms T1, T3 and
+//! the cache's part of T4).
 //!
-//! It knows neither the log nor what is in a page. Layout and protocol are in `docs/decisions/0003-record-cache.md`; start at
-//! [`shard`], then [`room`] (where memory comes from), [`dirty_index`] and [`write_out`].
+//! It knows neither the log nor what is in a page. Layout and protocol are in `docs/decisions/0003-record-cache.md`;
+//! start at [`shard`], then [`room`] (where memory comes from), [`dirty_index`] and [`write_out`].
 
 mod clock;
 mod dirty_index;
@@ -47,7 +47,8 @@ pub(crate) use self::{
     write_out::{Nearest, Stretch},
 };
 
-/// Budget that one shard serves, in bytes, and the least for which there are as many as [`FEW`], so that threads seldom meet.
+/// Budget that one shard serves, in bytes, and the least for which there are as many as [`FEW`], so that threads seldom
+/// meet.
 const SHARD_BUDGET: usize = 16 << 20;
 const LEAST_BUDGET: usize = 4 << 20;
 const FEW: usize = 4;
@@ -57,7 +58,8 @@ const WINDOWS: u64 = 64;
 const STRIPES: usize = 1 << 14;
 /// Shards that are asked for a slab when one has nothing left.
 const ASK: usize = 8;
-/// Requests to the disk that a record may save: when it is read, its page; when it is written, reading and writing its page.
+/// Requests to the disk that a record may save: when it is read, its page; when it is written, reading and writing its
+/// page.
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 /// What the cache leases.
@@ -139,7 +141,8 @@ impl Cells for Cache {
 }
 
 impl Cache {
-    /// An empty cache that leases from `memory` and gives back when asked. `seed` is for its hashes. The log has so many bytes at most.
+    /// An empty cache that leases from `memory` and gives back when asked. `seed` is for its hashes. The log has so
+    /// many bytes at most.
     pub(crate) fn new(memory: Arc<Memory>, seed: u64, log_bytes: u64) -> Arc<Cache> {
         let (usual, few) = (memory.budget() / SHARD_BUDGET, (memory.budget() / LEAST_BUDGET).min(FEW));
         let count = usual.max(few).next_power_of_two().clamp(2, 256);
@@ -180,9 +183,15 @@ impl Cache {
         }
     }
 
-    /// The newest value of a key, or a ticket to look in its page. `take` copies the value, under the lock of its shard. A read
-    /// raises the record's priority; what is read to be updated is left to the write that follows.
-    pub(crate) fn get<T>(&self, keyspace: u16, key: &[u8], purpose: Purpose, take: impl FnOnce(&[u8]) -> T) -> Found<T> {
+    /// The newest value of a key, or a ticket to look in its page. `take` copies the value, under the lock of its
+    /// shard. A read raises the record's priority; what is read to be updated is left to the write that follows.
+    pub(crate) fn get<T>(
+        &self,
+        keyspace: u16,
+        key: &[u8],
+        purpose: Purpose,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Found<T> {
         let hash = self.hash(keyspace, key);
         let mut shard = self.shard(hash);
         self.count(&mut shard, READ);
@@ -192,8 +201,8 @@ impl Cache {
         Found::Missing(Ticket { hash, version: shard.version(hash) })
     }
 
-    /// Takes in a record read from its page after the miss that gave the ticket. Never waits; evicts clean records only. False if
-    /// it was overtaken by a write, is present, or has no room.
+    /// Takes in a record read from its page after the miss that gave the ticket. Never waits; evicts clean records
+    /// only. False if it was overtaken by a write, is present, or has no room.
     pub(crate) fn admit_clean(&self, keyspace: u16, key: &[u8], value: &[u8], ticket: &Ticket) -> bool {
         let hash = ticket.hash;
         let mut shard = self.shard(hash);
@@ -219,9 +228,8 @@ impl Cache {
         cell.is_some()
     }
 
-    /// Takes a cell for a write, and whatever else [`apply`](Self::apply) will need, evicting clean records if need be. Gives a
-    /// token.
-    /// `None` if all that could go is dirty or reserved: wait for a write-out, then try again.
+    /// Takes a cell for a write, and whatever else [`apply`](Self::apply) will need, evicting clean records if need be.
+    /// Gives a token. `None` if all that could go is dirty or reserved: wait for a write-out, then try again.
     pub(crate) fn reserve(&self, space: Space, key: &[u8], value_len: usize) -> Option<u64> {
         assert!(key.len() + value_len <= MAX_RECORD, "limits are checked before a record comes to the cache");
         let hash = self.hash(space.number, key);
@@ -236,7 +244,8 @@ impl Cache {
         address.map(|address| u64::from(address.0))
     }
 
-    /// A cell in the key's shard, with a slab from another cache or another shard if it has none to give. A shard without a table needs two.
+    /// A cell in the key's shard, with a slab from another cache or another shard if it has none to give. A shard
+    /// without a table needs two.
     fn reserve_cell(&self, hash: KeyHash, bytes: usize) -> Option<Address> {
         for _ in 0..2 {
             let (reserved, is_overloaded) = self.try_reserve(hash, bytes);
@@ -293,7 +302,8 @@ impl Cache {
         index.leave();
     }
 
-    /// Replaces the content of a record that is dirty, if its cell has room for the new one: it stays where it is, and so does its entry. False if it is not done.
+    /// Replaces the content of a record that is dirty, if its cell has room for the new one: it stays where it is, and
+    /// so does its entry. False if it is not done.
     pub(crate) fn overwrite(&self, space: Space, key: &[u8], value: Option<&[u8]>) -> bool {
         self.overwrite_in_place(self.hash(space.number, key), Write { space, key, value }, None)
     }
@@ -309,8 +319,9 @@ impl Cache {
         done
     }
 
-    /// A record that is written elsewhere, of a keyspace of which nothing is dirty here, is this from now on, or gone: it is replaced if it is here and its cell has
-    /// room, and else it goes. Whoever has read it before cannot admit it any more.
+    /// A record that is written elsewhere, of a keyspace of which nothing is dirty here, is this from now on, or gone:
+    /// it is replaced if it is here and its cell has room, and else it goes. Whoever has read it before cannot admit it
+    /// any more.
     pub(crate) fn refresh(&self, keyspace: u16, key: &[u8], value: Option<&[u8]>) {
         let hash = self.hash(keyspace, key);
         self.shard(hash).refresh(hash, keyspace, key, value);
@@ -328,14 +339,16 @@ impl Cache {
         self.common.dirty_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of cells that the cache can count on as the budget is used now. Adds up the use of all components: remember the answer where it is needed often.
+    /// Bytes of cells that the cache can count on as the budget is used now. Adds up the use of all components:
+    /// remember the answer where it is needed often.
     pub(crate) fn capacity_bytes(&self) -> usize {
         let beside = self.common.memory.used(&[Component::CacheTable, Component::DirtyIndex]);
         self.share.fair_part().saturating_sub(beside)
     }
 
-    /// Bytes that may be dirty: half of the capacity, and up to three quarters where what is written out has mostly been accessed again, so that it would be kept
-    /// anyway. What is updated once must not push out what is read again and again.
+    /// Bytes that may be dirty: half of the capacity, and up to three quarters where what is written out has mostly
+    /// been accessed again, so that it would be kept anyway. What is updated once must not push out what is read again
+    /// and again.
     pub(crate) fn dirty_limit(&self) -> usize {
         let capacity = self.capacity_bytes();
         let hot = self.common.heat.part(capacity).min(heat::WHOLE / 2);
@@ -361,13 +374,14 @@ impl Cache {
         self.turn.fetch_add(1, Ordering::Relaxed) % self.shards.len()
     }
 
-    /// Gives whole slabs back to the budget, evicting clean records; gives the bytes. Does no I/O and waits for nothing.
+    /// Gives whole slabs back to the budget, evicting clean records; gives the bytes. Does no I/O and waits for
+    /// nothing.
     pub(crate) fn shrink(&self, bytes: usize) -> usize {
         gather(bytes, self.shards.len(), || self.take_slab(self.next_shard()).map_or(0, |block| block.len()))
     }
 
-    /// Drops everything of a keyspace, dirty records too. Nobody may reserve or apply for it meanwhile; who writes out finds nothing in the end. Who has read
-    /// it before cannot admit it any more.
+    /// Drops everything of a keyspace, dirty records too. Nobody may reserve or apply for it meanwhile; who writes out
+    /// finds nothing in the end. Who has read it before cannot admit it any more.
     pub(crate) fn forget_keyspace(&self, space: Space) {
         self.forget_dirty(space);
         self.shards.iter().for_each(|shard| shard.lock().forget_keyspace(space.number));

@@ -22,7 +22,8 @@ impl Rank {
     pub(super) const KNOWN: Rank = Rank(1 << PRIORITY.trailing_zeros());
 }
 
-/// Lengths and state of a record: 11 bits of key length (in a reserved cell, its bytes), 11 of value length, 3 of priority, then the flags.
+/// Lengths and state of a record: 11 bits of key length (in a reserved cell, its bytes), 11 of value length, 3 of
+/// priority, then the flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meta(u32);
 

@@ -1,4 +1,5 @@
-//! Room for a record: how memory comes to a shard, from the budget, from cells that were given back, and from the clock.
+//! Room for a record: how memory comes to a shard, from the budget, from cells that were given back, and from the
+//! clock.
 
 use std::sync::atomic::Ordering;
 
@@ -30,8 +31,8 @@ struct Leaving {
 }
 
 impl Shard {
-    /// A reserved cell for a record of `bytes`, evicting clean records if need be. `None` if all that could go is dirty or reserved, or the table has no
-    /// memory at all.
+    /// A reserved cell for a record of `bytes`, evicting clean records if need be. `None` if all that could go is dirty
+    /// or reserved, or the table has no memory at all.
     pub(super) fn cell_for(&mut self, bytes: usize) -> Option<Handle> {
         if !self.prepare_table() {
             return None;
@@ -130,7 +131,8 @@ impl Shard {
         }
     }
 
-    /// Begins to empty a slab: whatever is coldest goes. `None` if there is none that can go, or if another is being emptied.
+    /// Begins to empty a slab: whatever is coldest goes. `None` if there is none that can go, or if another is being
+    /// emptied.
     fn begin_to_empty(&mut self) -> Option<Leaving> {
         if self.slabs.is_closing() {
             return None;
@@ -152,18 +154,21 @@ impl Shard {
         dirty.map(|cell| (record::keyspace(cell), record::key(cell).to_vec(), record::meta(cell).logged())).collect()
     }
 
-    /// Moves a dirty record out of the slab that is being emptied, if it is there still; where it is then. The leaf of its key is locked.
+    /// Moves a dirty record out of the slab that is being emptied, if it is there still; where it is then. The leaf of
+    /// its key is locked.
     fn move_out(&mut self, slab: usize, from: Handle) -> Option<Address> {
         if from.slab() != slab {
             return None;
         }
         let bytes = self.slabs.meta(from).cell();
-        let to = self.slabs.take_roomy(bytes, bytes).or_else(|| self.evict_for(bytes).then(|| self.slabs.take(bytes))?)?;
+        let to =
+            self.slabs.take_roomy(bytes, bytes).or_else(|| self.evict_for(bytes).then(|| self.slabs.take(bytes))?)?;
         self.relocate(from, to);
         Some(self.address(to))
     }
 
-    /// The end of that, if nothing is dirty in the slab: its memory. Clean records go elsewhere, or go. Or the keys of those that have become dirty.
+    /// The end of that, if nothing is dirty in the slab: its memory. Clean records go elsewhere, or go. Or the keys of
+    /// those that have become dirty.
     fn end_to_empty(&mut self, slab: usize) -> Result<Block, Leaving> {
         let dirty = self.dirty_in(slab);
         if !dirty.is_empty() {
@@ -196,8 +201,8 @@ impl Shard {
 }
 
 impl Cache {
-    /// Takes the memory of one slab out of a shard: whatever is coldest goes, dirty records move together. `None` if they cannot. Neither a leaf nor a shard is
-    /// locked.
+    /// Takes the memory of one slab out of a shard: whatever is coldest goes, dirty records move together. `None` if
+    /// they cannot. Neither a leaf nor a shard is locked.
     pub(super) fn take_slab(&self, number: usize) -> Option<Block> {
         let shard = &self.shards[number];
         let mut leaving = shard.lock().begin_to_empty()?;

@@ -151,7 +151,8 @@ impl Shard {
     fn recount(&mut self, before: Meta, meta: Meta) {
         let probation = |meta: Meta| usize::from(meta.is_clean() && meta.on_probation());
         self.on_probation = self.on_probation + probation(meta) - probation(before);
-        self.stats.dirty_records = self.stats.dirty_records + usize::from(meta.unwritten()) - usize::from(before.unwritten());
+        self.stats.dirty_records =
+            self.stats.dirty_records + usize::from(meta.unwritten()) - usize::from(before.unwritten());
         let dirty = |meta: Meta| if meta.unwritten() { meta.cell() } else { 0 };
         match (dirty(before), dirty(meta)) {
             (before, now) if before < now => self.common.dirty_bytes.fetch_add(now - before, Ordering::Relaxed),
@@ -230,7 +231,12 @@ impl Shard {
     }
 
     /// Makes a record dirty, in the cell that was reserved for it or in place. Where it is, and what it was.
-    pub(super) fn apply(&mut self, hash: KeyHash, reserved: Handle, Write { space, key, value }: Write<'_>) -> (Address, Meta) {
+    pub(super) fn apply(
+        &mut self,
+        hash: KeyHash,
+        reserved: Handle,
+        Write { space, key, value }: Write<'_>,
+    ) -> (Address, Meta) {
         assert!(self.slabs.meta(reserved).reserved(), "a write is applied to a cell that was not reserved for it");
         self.count_write(hash);
         let old = self.find(hash, space.number, key);

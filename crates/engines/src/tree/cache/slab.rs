@@ -1,5 +1,5 @@
-//! One block of memory with records of any size in it: cells from below, and from above a table of slots that says where each one is. Whoever has the number
-//! of a slot does not notice when its cell moves.
+//! One block of memory with records of any size in it: cells from below, and from above a table of slots that says
+//! where each one is. Whoever has the number of a slot does not notice when its cell moves.
 
 use ecotone_sys::chunk::{Block, Size};
 

@@ -68,8 +68,8 @@ impl Table {
         self.blocks[bucket / PER_BLOCK][at..at + 4].copy_from_slice(&link.to_le_bytes());
     }
 
-    /// Adds a bucket, which must not [want a block](Self::wants_block), and gives the one whose chain the caller now divides
-    /// between the two.
+    /// Adds a bucket, which must not [want a block](Self::wants_block), and gives the one whose chain the caller now
+    /// divides between the two.
     pub(super) fn grow(&mut self) -> usize {
         let split = self.buckets - (self.mask + 1);
         self.buckets += 1;

@@ -57,7 +57,8 @@ impl Stretch {
 #[derive(Debug, Default)]
 pub(crate) struct Nearest {
     pub(crate) records: DirtyRecords,
-    /// Where they end, if there are more: at this key on the way up, and with it on the way down (see [`Rest::until`](crate::rest::Rest::until)).
+    /// Where they end, if there are more: at this key on the way up, and with it on the way down (see
+    /// [`Rest::until`](crate::rest::Rest::until)).
     pub(crate) limit: Option<Vec<u8>>,
 }
 
@@ -83,8 +84,8 @@ impl Cache {
         self.index(space.logged).next(stretch.keys(space), below, self)
     }
 
-    /// A sequence that is at most the first one since which any record is dirty or being written, or one was a moment ago. A write whose application ended before the
-    /// call is seen; one that is applied meanwhile may not be.
+    /// A sequence that is at most the first one since which any record is dirty or being written, or one was a moment
+    /// ago. A write whose application ended before the call is seen; one that is applied meanwhile may not be.
     pub(crate) fn first_dirty(&self, space: Space) -> Option<Seq> {
         // The known bug: what is being written does not count.
         let is_dirty = |address: Address| self.shards[address.shard()].lock().slabs.meta(address.handle()).dirty();
@@ -102,14 +103,16 @@ impl Cache {
         self.index(space.logged).count(stretch.keys(space), self, most)
     }
 
-    /// How many entries the leaves of the index have that have nothing but what is dirty of a stretch, and how many these are.
+    /// How many entries the leaves of the index have that have nothing but what is dirty of a stretch, and how many
+    /// these are.
     pub(crate) fn fill(&self, space: Space, stretch: &Stretch) -> (usize, usize) {
         self.index(space.logged).fill(stretch.keys(space), self)
     }
 
-    /// Takes dirty records of a stretch for writing: about `most` bytes of keys and values from its beginning. They are given by key, with the stretch that has
-    /// been gone through; they stay readable, and count as unflushed until [`end_write`](Self::end_write) of that stretch. All their sequences are below the log's
-    /// tail at the return of this call. Nobody else writes out anything of the stretch meanwhile.
+    /// Takes dirty records of a stretch for writing: about `most` bytes of keys and values from its beginning. They are
+    /// given by key, with the stretch that has been gone through; they stay readable, and count as unflushed until
+    /// [`end_write`](Self::end_write) of that stretch. All their sequences are below the log's tail at the return of
+    /// this call. Nobody else writes out anything of the stretch meanwhile.
     pub(crate) fn begin_write(&self, space: Space, stretch: &Stretch, most: usize) -> (DirtyRecords, Stretch) {
         let (mut records, mut bytes) = (DirtyRecords::default(), 0);
         let end = self.index(space.logged).look(stretch.keys(space), Direction::Up, self, |address| {
@@ -128,8 +131,8 @@ impl Cache {
         (records, Stretch { lower: stretch.lower.clone(), upper: end.or_else(|| stretch.upper.clone()) })
     }
 
-    /// What [`begin_write`](Self::begin_write) took of this stretch is in its pages, synced: records that were not written again are clean, and go unless they are to
-    /// be kept; tombstones go.
+    /// What [`begin_write`](Self::begin_write) took of this stretch is in its pages, synced: records that were not
+    /// written again are clean, and go unless they are to be kept; tombstones go.
     pub(crate) fn end_write(&self, space: Space, stretch: &Stretch, keep: bool) {
         self.index(space.logged).retain(stretch.keys(space), self, |address| {
             let mut shard = self.shards[address.shard()].lock();
@@ -142,7 +145,8 @@ impl Cache {
         });
     }
 
-    /// What [`begin_write`](Self::begin_write) took of this stretch was not written: it is dirty as before, since the same sequences.
+    /// What [`begin_write`](Self::begin_write) took of this stretch was not written: it is dirty as before, since the
+    /// same sequences.
     pub(crate) fn abort_write(&self, space: Space, stretch: &Stretch) {
         self.index(space.logged).look(stretch.keys(space), Direction::Up, self, |address| {
             let mut shard = self.shards[address.shard()].lock();
@@ -152,9 +156,17 @@ impl Cache {
         });
     }
 
-    /// Copies of records of a stretch that are dirty or being written, and left of a scan, by key: as many as take `most` bytes of memory, those that it comes to first. Call
-    /// it before reading the pages: what it does not give is in these then, or in others that have taken their places.
-    pub(crate) fn peek(&self, space: Space, stretch: &Stretch, rest: &Rest, direction: Direction, most: usize) -> Nearest {
+    /// Copies of records of a stretch that are dirty or being written, and left of a scan, by key: as many as take
+    /// `most` bytes of memory, those that it comes to first. Call it before reading the pages: what it does not give is
+    /// in these then, or in others that have taken their places.
+    pub(crate) fn peek(
+        &self,
+        space: Space,
+        stretch: &Stretch,
+        rest: &Rest,
+        direction: Direction,
+        most: usize,
+    ) -> Nearest {
         let (mut nearest, stretch) = (Nearest::default(), stretch.within(rest));
         let beyond = self.index(space.logged).look(stretch.keys(space), direction, self, |address| {
             let shard = self.shards[address.shard()].lock();

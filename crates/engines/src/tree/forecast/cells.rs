@@ -68,7 +68,8 @@ impl Cells {
         self.get_mut(at).copy_from_slice(&number.to_le_bytes());
     }
 
-    /// Sorts the first `count` cells within each frame, and says how many cells a frame has: the first, and each that many behind it, begins a sorted run.
+    /// Sorts the first `count` cells within each frame, and says how many cells a frame has: the first, and each that
+    /// many behind it, begins a sorted run.
     pub(super) fn sort_runs(&mut self, count: usize) -> usize {
         let in_frame = FRAME / self.size;
         for (i, frame) in self.frames.iter_mut().enumerate() {

@@ -27,7 +27,8 @@ pub(super) struct Digester {
 }
 
 impl Digester {
-    /// Keys in ascending order have places that do not descend. Keys that agree in all bytes that a digest has room for share one.
+    /// Keys in ascending order have places that do not descend. Keys that agree in all bytes that a digest has room for
+    /// share one.
     #[inline]
     pub(super) fn place(&self, key: &[u8]) -> Place {
         match key.strip_prefix(self.prefix.as_slice()) {
@@ -55,8 +56,8 @@ impl Digester {
     }
 }
 
-/// How far `at` is on the way from `low` to `high`, from 0 to 1. It goes by the first eight bytes from where the two differ; between equal ones there is no way, and
-/// the answer is 0 (trap 13).
+/// How far `at` is on the way from `low` to `high`, from 0 to 1. It goes by the first eight bytes from where the two
+/// differ; between equal ones there is no way, and the answer is 0 (trap 13).
 pub(super) fn way(low: &[u8], at: &[u8], high: &[u8]) -> f64 {
     let common = prefix_len(low, Some(high));
     let number = |bytes: &[u8]| model::digest(bytes, common);
@@ -91,7 +92,8 @@ mod tests {
     #[test]
     fn places_keep_the_order_of_keys() {
         let digester = digester("usr/");
-        let keys = ["etc/passwd", "usr", "usr/", "usr/a", "usr/b", "usr/bin/aaaaaaaa", "usr/bin/zzzzzzzz", "usr0", "var"];
+        let keys =
+            ["etc/passwd", "usr", "usr/", "usr/a", "usr/b", "usr/bin/aaaaaaaa", "usr/bin/zzzzzzzz", "usr0", "var"];
         let rank = |key: &str| match digester.place(key.as_bytes()) {
             Place::Below => (0, [0; LONGEST]),
             Place::At(digest) => (1, digest),

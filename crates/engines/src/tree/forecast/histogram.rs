@@ -6,8 +6,8 @@ use super::{
     sample::Sample,
 };
 
-/// An outer bin with more inserts than this many times the mean is the front of keys that go up or down. The next ones come beyond all keys, so its
-/// inserts are taken to lie at its outer end.
+/// An outer bin with more inserts than this many times the mean is the front of keys that go up or down. The next ones
+/// come beyond all keys, so its inserts are taken to lie at its outer end.
 const FRONT: f64 = 4.0;
 
 /// Memory of a histogram.
@@ -25,8 +25,8 @@ impl Room {
     }
 }
 
-/// Bins of the key space. The first begins below, and the last ends above all keys; each of the others begins at its bound. No bin is empty of possible
-/// digests: a digest that fills a bin of its own has one of width one (trap 13).
+/// Bins of the key space. The first begins below, and the last ends above all keys; each of the others begins at its
+/// bound. No bin is empty of possible digests: a digest that fills a bin of its own has one of width one (trap 13).
 #[derive(Debug)]
 pub(super) struct Histogram {
     digester: Digester,
@@ -135,7 +135,8 @@ impl Sums {
         self.histogram.number(self.histogram.bins - 1)
     }
 
-    /// The sum of the bins below a key, its own bin in part, by linear interpolation; of a front nothing or all. Never falls as keys rise.
+    /// The sum of the bins below a key, its own bin in part, by linear interpolation; of a front nothing or all. Never
+    /// falls as keys rise.
     pub(super) fn below(&self, key: &[u8]) -> f64 {
         let (histogram, bin) = (&self.histogram, self.histogram.bin_of(key));
         let (before, number) = (self.before(bin), histogram.number(bin) - self.before(bin));
@@ -156,8 +157,9 @@ impl Sums {
         bin.checked_sub(1).map_or(0.0, |before| self.histogram.number(before))
     }
 
-    /// Deals the total out anew: each part of the key space gets its share, the first one from below, each of the others from its cut on. In a part, half goes
-    /// by what is there and half to all bins alike, since they are of equal depth.
+    /// Deals the total out anew: each part of the key space gets its share, the first one from below, each of the
+    /// others from its cut on. In a part, half goes by what is there and half to all bins alike, since they are of
+    /// equal depth.
     pub(super) fn deal_out(&mut self, cuts: &[Vec<u8>], shares: &[f32]) {
         let (total, bins) = (self.total(), self.histogram.bins);
         let weights: Vec<f64> =
@@ -207,7 +209,8 @@ mod tests {
     /// Keys of one to ten bytes, many of which share their beginnings.
     fn keys(random: &mut SmallRng, count: usize) -> Vec<Vec<u8>> {
         let letters = random.random_range(2..=200);
-        let key = |random: &mut SmallRng| (0..random.random_range(1..=10)).map(|_| random.random_range(0..letters)).collect();
+        let key =
+            |random: &mut SmallRng| (0..random.random_range(1..=10)).map(|_| random.random_range(0..letters)).collect();
         (0..count).map(|_| key(random)).collect()
     }
 

@@ -49,7 +49,8 @@ impl History {
         &self.cuts
     }
 
-    /// Adds an epoch, once cells are cut, and tests how well each method would have foretold the last of the `horizon` epochs up to it.
+    /// Adds an epoch, once cells are cut, and tests how well each method would have foretold the last of the `horizon`
+    /// epochs up to it.
     pub(super) fn push(&mut self, epoch: &Sums, horizon: usize) {
         if self.cuts.is_empty() || epoch.total() <= 0.0 {
             return;

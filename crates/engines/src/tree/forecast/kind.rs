@@ -16,7 +16,8 @@ pub enum ForecastKind {
 
 impl ForecastKind {
     /// All kinds, each at the position of its number on disk.
-    pub const ALL: [ForecastKind; 4] = [ForecastKind::Off, ForecastKind::Trend, ForecastKind::Seasonal, ForecastKind::Auto];
+    pub const ALL: [ForecastKind; 4] =
+        [ForecastKind::Off, ForecastKind::Trend, ForecastKind::Seasonal, ForecastKind::Auto];
 
     /// Its name in settings and statistics.
     pub fn name(self) -> &'static str {

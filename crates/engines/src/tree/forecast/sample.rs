@@ -62,7 +62,8 @@ impl Sample {
         }
     }
 
-    /// Gives the last digest of each of `parts` equal parts but the last to `visit`, in ascending order. There must be as many keys.
+    /// Gives the last digest of each of `parts` equal parts but the last to `visit`, in ascending order. There must be
+    /// as many keys.
     pub(super) fn quantiles(&mut self, parts: usize, mut visit: impl FnMut(&[u8])) {
         let (count, run) = (self.count, self.cells.sort_runs(self.count));
         let cells = &self.cells;

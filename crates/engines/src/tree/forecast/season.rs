@@ -51,8 +51,8 @@ fn at_place(rows: &[Row], season: usize, place: usize) -> Row {
     mean(&same)
 }
 
-/// The length of the season in epochs: the lag at which epochs are most like each other again, after they were less so. At least two whole seasons
-/// must have been seen.
+/// The length of the season in epochs: the lag at which epochs are most like each other again, after they were less so.
+/// At least two whole seasons must have been seen.
 pub(super) fn length(rows: &[Row]) -> Option<usize> {
     let correlations = correlations(rows);
     let mut lowest = f32::MAX;

@@ -63,14 +63,16 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Takes half of what the part of the budget has left, so that other keyspaces find some too; `None` if that is too little.
+    /// Takes half of what the part of the budget has left, so that other keyspaces find some too; `None` if that is too
+    /// little.
     pub(super) fn lease(memory: &Memory, kind: ForecastKind, pace: Pace, seed: u64) -> Option<State> {
         let left = (memory.budget() / BUDGET_PART).saturating_sub(memory.used(&[Component::Forecast])) / 2;
         let bins = (left.saturating_sub(history::BYTES) / BIN_BYTES).min(MOST_BINS);
         if bins < LEAST_BINS {
             return None;
         }
-        let room = || Some(Room::new(Cells::lease(memory, bins, DIGEST)?, Cells::lease(memory, bins, size_of::<f64>())?));
+        let room =
+            || Some(Room::new(Cells::lease(memory, bins, DIGEST)?, Cells::lease(memory, bins, size_of::<f64>())?));
         let spare = vec![room()?, room()?];
         let sample = Sample::new(Cells::lease(memory, bins * SAMPLES, DIGEST)?, seed);
         let history = History::lease(memory)?;
@@ -109,8 +111,8 @@ impl State {
         Some(Told { kind, error, season, bins: outlook.places.bins() })
     }
 
-    /// Freezes the epoch's histogram, foretells the coming epochs from it, and begins another one (T14). If too many sampled keys share their digests, digests
-    /// are longer from now on.
+    /// Freezes the epoch's histogram, foretells the coming epochs from it, and begins another one (T14). If too many
+    /// sampled keys share their digests, digests are longer from now on.
     fn end_epoch(&mut self) {
         // The first epoch was only sampled, and its bins are cut so that they are equally full.
         if let Some(counted) = self.counting.take().or_else(|| self.cut_bins(1.0)) {

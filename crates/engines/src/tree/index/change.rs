@@ -114,7 +114,14 @@ impl Run {
             entries.extend(item.map(|item| Entry { key, item }));
         }
         entries.extend(old);
-        Run { old_keys: vec![at.lower.clone()], lower: at.lower, upper: at.upper, old: vec![at.node], old_entries, entries }
+        Run {
+            old_keys: vec![at.lower.clone()],
+            lower: at.lower,
+            upper: at.upper,
+            old: vec![at.node],
+            old_entries,
+            entries,
+        }
     }
 
     /// Takes the run that follows directly.
@@ -130,7 +137,8 @@ impl Run {
         Packing::new(kind, &self.entries, &self.lower, self.upper.as_deref())
     }
 
-    /// Whether a neighbour should take part: nothing is left, or one node became too full (two then become three) or too empty.
+    /// Whether a neighbour should take part: nothing is left, or one node became too full (two then become three) or
+    /// too empty.
     fn wants_neighbour(&self, kind: PageKind) -> bool {
         if self.entries.is_empty() || self.old.len() > 1 {
             return self.entries.is_empty();
@@ -189,7 +197,8 @@ impl Rebuild<'_> {
         Ok((root, height))
     }
 
-    /// Replaces the nodes of a level that the operations touch, and gives the operations that follow for the level above.
+    /// Replaces the nodes of a level that the operations touch, and gives the operations that follow for the level
+    /// above.
     fn level(&mut self, level: u8, operations: Operations) -> Result<Operations> {
         let kind = if level + 1 == self.base.height { PageKind::Index } else { PageKind::IndexInner };
         let mut above = Operations::new();
@@ -203,8 +212,8 @@ impl Rebuild<'_> {
         Ok(above)
     }
 
-    /// The runs of nodes that the operations touch, left to right, none of them without entries (but in an empty level) and no two of
-    /// them neighbours.
+    /// The runs of nodes that the operations touch, left to right, none of them without entries (but in an empty level)
+    /// and no two of them neighbours.
     fn runs(&self, level: u8, kind: PageKind, operations: Operations) -> Vec<Run> {
         let mut operations = operations.into_iter().peekable();
         let mut runs: Vec<Run> = Vec::new();

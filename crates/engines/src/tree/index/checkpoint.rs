@@ -20,18 +20,18 @@ pub struct Checkpoint<'a> {
 }
 
 impl Index {
-    /// Fixes the state that the next checkpoint will have. Cheap and without I/O, so that it can be done under a lock that also fixes the
-    /// structure position.
+    /// Fixes the state that the next checkpoint will have. Cheap and without I/O, so that it can be done under a lock
+    /// that also fixes the structure position.
     pub fn begin_checkpoint<'a>(&self, space: &'a Space) -> Checkpoint<'a> {
         let hold = space.hold();
         Checkpoint { tree: self.tree.load_full(), space, hold }
     }
 
-    /// Writes what is not on disk yet into free pages, synced, and gives the root for the manifest. Neither readers nor changes wait for it.
-    /// Only one checkpoint may be under way at a time.
+    /// Writes what is not on disk yet into free pages, synced, and gives the root for the manifest. Neither readers nor
+    /// changes wait for it. Only one checkpoint may be under way at a time.
     ///
-    /// The pages of nodes that this checkpoint does without go to [`Space::free_after_checkpoint`]. `NoSpace` and want of memory leave
-    /// everything as it was; another failure poisons.
+    /// The pages of nodes that this checkpoint does without go to [`Space::free_after_checkpoint`]. `NoSpace` and want
+    /// of memory leave everything as it was; another failure poisons.
     pub fn write_checkpoint(&self, checkpoint: Checkpoint<'_>) -> Result<TreeRoot> {
         let Checkpoint { tree, space, hold } = checkpoint;
         let mut nodes = Vec::new();
@@ -57,7 +57,8 @@ impl Index {
     }
 }
 
-/// The nodes below and including `node` that have no page, those below first. A node with a page has only such nodes below it.
+/// The nodes below and including `node` that have no page, those below first. A node with a page has only such nodes
+/// below it.
 fn unwritten(node: &Arc<Node>, nodes: &mut Vec<Arc<Node>>) {
     if node.page_number().is_none() {
         for child in node.children() {

@@ -1,4 +1,5 @@
-//! The fences of a directory, each without what it shares with the one before: they lie in every index entry of their kind, and every lookup goes through them.
+//! The fences of a directory, each without what it shares with the one before: they lie in every index entry of their
+//! kind, and every lookup goes through them.
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer, varint_len},
@@ -36,7 +37,8 @@ pub(super) fn encode(w: &mut Writer, fences: &[Vec<u8>]) {
     }
 }
 
-/// Reads so many fences, none longer than `longest`. They rise, and each leaves out all that it shares: [`position`] relies on both.
+/// Reads so many fences, none longer than `longest`. They rise, and each leaves out all that it shares: [`position`]
+/// relies on both.
 pub(super) fn decode(r: &mut Reader<'_>, count: usize, longest: usize) -> Result<Vec<Vec<u8>>, Malformed> {
     let mut fences: Vec<Vec<u8>> = Vec::new();
     for _ in 0..count {
@@ -58,8 +60,8 @@ pub(super) fn decode(r: &mut Reader<'_>, count: usize, longest: usize) -> Result
 
 /// How many of `count` encoded fences are at or below `key`.
 ///
-/// `matched` is how much of the key the fence before had, which was below it. A fence that shares more with that one differs from the key where that
-/// one did; one that shares less is above that one, and above the key, where they part.
+/// `matched` is how much of the key the fence before had, which was below it. A fence that shares more with that one
+/// differs from the key where that one did; one that shares less is above that one, and above the key, where they part.
 #[inline]
 pub(super) fn position(r: &mut Reader<'_>, count: u8, key: &[u8]) -> Result<u8, Malformed> {
     let mut matched = 0;
@@ -91,7 +93,9 @@ fn length(r: &mut Reader<'_>, nibble: usize) -> Result<usize, Malformed> {
     }
     let beyond = r.varint()?;
     // Longer than any key is refused as such.
-    u16::try_from(beyond).map(|beyond| LONG + usize::from(beyond)).or_else(|_| r.fail("a fence of a directory is too long"))
+    u16::try_from(beyond)
+        .map(|beyond| LONG + usize::from(beyond))
+        .or_else(|_| r.fail("a fence of a directory is too long"))
 }
 
 #[cfg(test)]
@@ -133,7 +137,11 @@ mod tests {
             let others: Vec<Vec<u8>> = (0..40).map(|_| key(&mut random, longest)).collect();
             for key in others.iter().chain(&fences).map(Vec::as_slice).chain([&[][..], &[9]]) {
                 let found = position(&mut Reader::new(&bytes), fences.len() as u8, key).unwrap();
-                assert_eq!(usize::from(found), fences.partition_point(|fence| fence.as_slice() <= key), "{key:?} in {fences:?}");
+                assert_eq!(
+                    usize::from(found),
+                    fences.partition_point(|fence| fence.as_slice() <= key),
+                    "{key:?} in {fences:?}"
+                );
             }
         }
     }

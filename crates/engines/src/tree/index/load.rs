@@ -34,8 +34,9 @@ struct Level {
 }
 
 impl Index {
-    /// Loads the index from its checkpoint and marks its pages, and those of all segments, as used. Many reads are in flight. Whatever does not
-    /// fit together is corruption; the work is bounded by the length of the file, since no page may be used twice.
+    /// Loads the index from its checkpoint and marks its pages, and those of all segments, as used. Many reads are in
+    /// flight. Whatever does not fit together is corruption; the work is bounded by the length of the file, since no
+    /// page may be used twice.
     pub fn open(memory: &Arc<Memory>, root: &TreeRoot, space: &Space) -> Result<Index> {
         let file = space.file();
         if root.pages > space.total() {
@@ -63,7 +64,8 @@ fn assemble(levels: Vec<Level>, meter: &Arc<Meter>) -> Arc<Node> {
     let mut below = Vec::new().into_iter();
     for level in levels.into_iter().rev() {
         let counted = level.nodes.into_iter().zip(level.children);
-        let node = |((page, block), children)| Node::new(block, below.by_ref().take(children).collect(), Some(page), meter);
+        let node =
+            |((page, block), children)| Node::new(block, below.by_ref().take(children).collect(), Some(page), meter);
         below = counted.map(node).collect::<Vec<_>>().into_iter();
     }
     below.next().expect("the first level is the root")
@@ -130,13 +132,16 @@ impl Load<'_> {
 
     fn inner(&self, expected: &Expected, page: &Page<'_>, next: &mut Vec<Expected>) -> Result<()> {
         let damaged = |what| self.file.corruption(expected.page, what);
-        if page.search(page.lower()) != Ok(0) || (expected.lower.is_empty() && expected.upper.is_none() && page.len() < 2) {
+        if page.search(page.lower()) != Ok(0)
+            || (expected.lower.is_empty() && expected.upper.is_none() && page.len() < 2)
+        {
             return Err(damaged("a page of the index does not cover its range"));
         }
         let mut key = Vec::new();
         for position in 0..page.len() {
             let value = page.entry(position).and_then(|entry| entry.value.try_into().ok());
-            let child = u32::from_le_bytes(value.ok_or_else(|| damaged("the page number of a node has not four bytes"))?);
+            let child =
+                u32::from_le_bytes(value.ok_or_else(|| damaged("the page number of a node has not four bytes"))?);
             let lower = if position == 0 { expected.lower.clone() } else { key.clone() };
             let upper = if page.key_into(position + 1, &mut key) { Some(key.clone()) } else { expected.upper.clone() };
             if upper.as_ref().is_some_and(|upper| *upper <= lower) {

@@ -1,9 +1,9 @@
 //! The segment index: which segment holds which part of the key space.
 //!
-//! It maps the lower fence of every segment to the segment's pages. It is a B+-tree of 4 KiB pages whose nodes never change once they
-//! are published: a change builds the nodes that differ beside the old ones and then switches the root. Readers load the root and walk,
-//! without locks; the whole index is in memory. A checkpoint writes the nodes that are not on disk yet into free space.
-//! The layout on disk is in `docs/format/tree-index.md`.
+//! It maps the lower fence of every segment to the segment's pages. It is a B+-tree of 4 KiB pages whose nodes never
+//! change once they are published: a change builds the nodes that differ beside the old ones and then switches the
+//! root. Readers load the root and walk, without locks; the whole index is in memory. A checkpoint writes the nodes
+//! that are not on disk yet into free space. The layout on disk is in `docs/format/tree-index.md`.
 
 mod change;
 mod checkpoint;
@@ -44,7 +44,8 @@ pub struct Index {
     meter: Arc<Meter>,
 }
 
-/// Pages of nodes that the index no longer has. The last checkpoint may refer to them, so they are free only after another one.
+/// Pages of nodes that the index no longer has. The last checkpoint may refer to them, so they are free only after
+/// another one.
 #[derive(Debug, Default)]
 struct Retired {
     /// Page, and a version of the tree without it.
@@ -88,9 +89,9 @@ impl Index {
         Snapshot { tree: self.tree.load_full() }
     }
 
-    /// Does all of a change that can fail, against the present state. Changes are made one at a time: the caller holds a lock from
-    /// here to [`install`](Self::install), but none that a shrinker takes, since this leases memory. Fails for want of memory, and with `Invalid`
-    /// if the change does not fit the index.
+    /// Does all of a change that can fail, against the present state. Changes are made one at a time: the caller holds
+    /// a lock from here to [`install`](Self::install), but none that a shrinker takes, since this leases memory. Fails
+    /// for want of memory, and with `Invalid` if the change does not fit the index.
     pub fn prepare(&self, change: &Change) -> Result<Prepared> {
         change::prepare(self.snapshot(), change, &Builder { memory: &self.memory, meter: &self.meter })
     }
@@ -122,8 +123,8 @@ impl Index {
         self.tree.load().height
     }
 
-    /// Bytes of memory of all nodes, also of those that only snapshots hold. Their pages are in the budget; what comes on top of the pages
-    /// (about 5%) is not.
+    /// Bytes of memory of all nodes, also of those that only snapshots hold. Their pages are in the budget; what comes
+    /// on top of the pages (about 5%) is not.
     pub fn bytes(&self) -> usize {
         self.meter.bytes()
     }

@@ -145,7 +145,8 @@ impl Node {
             None => Item::Segment(segment(&page, position).expect("the position exists")),
         };
         let key = |suffix: &[u8]| [page.prefix(), suffix].concat();
-        let entry = |(position, entry): (usize, page::Entry<'_>)| Entry { key: key(entry.suffix), item: item(position) };
+        let entry =
+            |(position, entry): (usize, page::Entry<'_>)| Entry { key: key(entry.suffix), item: item(position) };
         let mut entries: Vec<_> = page.iter().enumerate().map(entry).collect();
         if let (PageKind::IndexInner, Some(first)) = (self.kind(), entries.first_mut()) {
             lower.clone_into(&mut first.key);
@@ -159,7 +160,8 @@ impl Node {
         (page != NOT_WRITTEN).then_some(page)
     }
 
-    /// Gives it the page that a checkpoint will write it to. Under the lock of the retired list; true if it is retired already.
+    /// Gives it the page that a checkpoint will write it to. Under the lock of the retired list; true if it is retired
+    /// already.
     pub(super) fn assign(&self, page: u32) -> bool {
         self.written.store(page, Ordering::Release);
         self.retired.load(Ordering::Relaxed)

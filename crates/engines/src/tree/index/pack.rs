@@ -13,8 +13,9 @@ use ecotone_sys::chunk::Size;
 
 use super::node::{Entry, Item, Meter, Node};
 
-/// An inner node whose fences are longer than this together, and than the common prefix saves in three keys, is stored without them.
-/// Otherwise long fences could leave room for a single child, and the index would grow in height without end.
+/// An inner node whose fences are longer than this together, and than the common prefix saves in three keys, is stored
+/// without them. Otherwise long fences could leave room for a single child, and the index would grow in height without
+/// end.
 const LONGEST_INNER_FENCES: usize = 512;
 
 /// The part of a node that is filled where entries are distributed over several, in percent.
@@ -181,7 +182,14 @@ const NOWHERE: Place = Place { file: 0, page: 0 };
 pub(super) type Fences<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// Writes the page of a node with the fences that it is stored with.
-pub(super) fn write_page(buf: &mut [u8], place: Place, seq: u64, kind: PageKind, fences: Fences<'_>, entries: &[Entry]) {
+pub(super) fn write_page(
+    buf: &mut [u8],
+    place: Place,
+    seq: u64,
+    kind: PageKind,
+    fences: Fences<'_>,
+    entries: &[Entry],
+) {
     let (lower, upper) = fences;
     let mut builder = PageBuilder::new(buf, place, kind, 0, lower, upper);
     for (i, entry) in entries.iter().enumerate() {

@@ -138,8 +138,15 @@ fn line(r: &mut Reader<'_>) -> Result<(u16, Line), Malformed> {
     }
 }
 
-/// The same as [`Placement::page`] for an encoded line: every lookup comes here. The segment begins at `prefix` and `suffix`, one behind the other.
-pub(super) fn page_by_line(r: &mut Reader<'_>, prefix: &[u8], suffix: &[u8], key: &[u8], pages: u8) -> Result<u8, Malformed> {
+/// The same as [`Placement::page`] for an encoded line: every lookup comes here. The segment begins at `prefix` and
+/// `suffix`, one behind the other.
+pub(super) fn page_by_line(
+    r: &mut Reader<'_>,
+    prefix: &[u8],
+    suffix: &[u8],
+    key: &[u8],
+    pages: u8,
+) -> Result<u8, Malformed> {
     let (skip, line) = line(r)?;
     let origin = match usize::from(skip).checked_sub(prefix.len()) {
         Some(rest) => digest(suffix, rest),

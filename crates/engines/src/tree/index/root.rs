@@ -7,7 +7,8 @@ use ecotone_substrate::{
 
 const VERSION: u8 = 1;
 
-/// Greatest height of an index. Every inner node but the last of a level has three children or more, so this is never reached.
+/// Greatest height of an index. Every inner node but the last of a level has three children or more, so this is never
+/// reached.
 pub(super) const MAX_HEIGHT: u8 = 24;
 
 /// A checkpointed index, as the manifest keeps it.

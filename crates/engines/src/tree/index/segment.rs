@@ -6,7 +6,8 @@ use super::placement::{Placement, page_by_directory, page_by_line};
 
 /// Most base pages of a segment.
 pub const MOST_PAGES: u8 = 16;
-/// Bytes that the fences of a directory may take in an entry, their lengths included: with the longest key the entry must fit a node.
+/// Bytes that the fences of a directory may take in an entry, their lengths included: with the longest key the entry
+/// must fit a node.
 pub const MOST_FENCE_BYTES: usize = 640;
 
 /// Base pages for each overflow page that a segment may have.
@@ -43,8 +44,8 @@ impl Home {
     }
 }
 
-/// A part of the key space and the pages that hold its records. Its lower fence is the key of its entry in the index, its upper fence the key of the next
-/// entry.
+/// A part of the key space and the pages that hold its records. Its lower fence is the key of its entry in the index,
+/// its upper fence the key of the next entry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Segment {
     /// Number of the first base page; the others follow it.
@@ -95,7 +96,8 @@ impl Segment {
         if position == 0 { lower.to_vec() } else { self.placement.fence(lower, position, self.pages) }
     }
 
-    /// Some of its pages, which follow each other, as a segment; it begins where the first of them does. None if its entry would be too large.
+    /// Some of its pages, which follow each other, as a segment; it begins where the first of them does. None if its
+    /// entry would be too large.
     pub fn part(&self, lower: &[u8], positions: std::ops::Range<u8>) -> Option<Segment> {
         let pages = positions.end - positions.start;
         let placement = match &self.placement {
@@ -203,7 +205,8 @@ impl Segment {
         Ok(Segment { page, placement, pages, overflow })
     }
 
-    /// Whether there can be such pages, so many of them, and overflow pages of these alone. Page 0 is the header of the file.
+    /// Whether there can be such pages, so many of them, and overflow pages of these alone. Page 0 is the header of the
+    /// file.
     fn is_possible(&self) -> bool {
         let overflow_fits = |(position, page): &(u8, u32)| *position < self.pages && ![0, Home::NONE].contains(page);
         let fits = self.page > 0 && u32::from(self.pages) <= u32::MAX - self.page;
@@ -234,8 +237,8 @@ fn decode_overflow(r: &mut Reader<'_>) -> Result<Vec<(u8, u32)>, Malformed> {
     if overflow.is_empty() { r.fail("a list of overflow pages is empty") } else { Ok(overflow) }
 }
 
-/// The home of `key` in the segment of an entry, without making a [`Segment`] of it: what every lookup does. The entry's key is `prefix` and `suffix`, one
-/// behind the other; `value` was encoded here or verified.
+/// The home of `key` in the segment of an entry, without making a [`Segment`] of it: what every lookup does. The
+/// entry's key is `prefix` and `suffix`, one behind the other; `value` was encoded here or verified.
 #[inline]
 pub(super) fn home(prefix: &[u8], suffix: &[u8], value: &[u8], key: &[u8]) -> Home {
     if let [SINGLE, page @ ..] = value
@@ -288,7 +291,8 @@ mod tests {
 
     #[test]
     fn overflow_pages_belong_to_positions() {
-        let mut segment = Segment::placed(40, 4, Placement::directory(b"k", [b"kb", b"kd", b"kf"].map(|fence| fence.to_vec())));
+        let mut segment =
+            Segment::placed(40, 4, Placement::directory(b"k", [b"kb", b"kd", b"kf"].map(|fence| fence.to_vec())));
         assert!(segment.attach(42, 7) && segment.attach(40, 9) && !segment.attach(42, 8));
         assert!(!segment.attach(44, 8) && !segment.attach(39, 8), "these are not its pages");
         assert_eq!(segment.all_pages().collect::<Vec<_>>(), [40, 41, 42, 43, 9, 7]);
@@ -331,9 +335,12 @@ mod tests {
         for _ in 0..300 {
             let lower: Vec<u8> = (0..12).map(|_| random.random_range(0..200)).collect();
             let fence = |n: u8| [&lower[..6], &[200, n], &lower[6..]].concat();
-            let line = Line::new(random.random_range(1e-14..1e-12), random.random_range(0.0..2.0)).expect("a rising line");
-            let placements =
-                [Placement::directory(&lower[..6], (1..8).map(fence)), Placement::Line { skip: random.random_range(0..9), line }];
+            let line =
+                Line::new(random.random_range(1e-14..1e-12), random.random_range(0.0..2.0)).expect("a rising line");
+            let placements = [
+                Placement::directory(&lower[..6], (1..8).map(fence)),
+                Placement::Line { skip: random.random_range(0..9), line },
+            ];
             let mut whole = Segment::placed(40, 8, placements[random.random_range(0..2)].clone());
             assert!(whole.attach(43, 9));
             let (start, end) = (random.random_range(0..7), random.random_range(1..9));
@@ -347,7 +354,11 @@ mod tests {
                 let key = [&lower[..random.random_range(8..12)], &random.random::<u64>().to_be_bytes()[..]].concat();
                 let position = whole.position_of(&lower, &key);
                 if key >= of_part && (start..end).contains(&position) {
-                    assert_eq!(part.position_of(&of_part, &key) + start, position, "{key:?} in {start}..{end} of {whole:?}");
+                    assert_eq!(
+                        part.position_of(&of_part, &key) + start,
+                        position,
+                        "{key:?} in {start}..{end} of {whole:?}"
+                    );
                 }
             }
         }
@@ -401,7 +412,10 @@ mod tests {
         assert!(decoded(&[SINGLE, 255, 255, 255, 255]).is_err(), "the number that means there is none");
         assert!(decoded(&[SINGLE, 0, 0, 0, 0]).is_err(), "the header of the file");
         assert!(decoded(&[SINGLE_WITH_OVERFLOW, 3, 0, 0, 0, 0, 0, 0, 0]).is_err(), "the same as an overflow page");
-        assert!(decoded(&[SINGLE_WITH_OVERFLOW, 3, 0, 0, 0, 255, 255, 255, 255]).is_err(), "the same of an overflow page");
+        assert!(
+            decoded(&[SINGLE_WITH_OVERFLOW, 3, 0, 0, 0, 255, 255, 255, 255]).is_err(),
+            "the same of an overflow page"
+        );
         assert!(overflowing(&[1, 0, 255, 255, 255, 255]).is_err(), "the same in a list");
     }
 }

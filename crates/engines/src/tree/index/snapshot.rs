@@ -117,7 +117,8 @@ impl Snapshot {
         self.descend(key).next().expect("the first segment has the empty key")
     }
 
-    /// The entry with the greatest lower fence below `key`: the neighbour to the left of the segment with the lower fence `key`.
+    /// The entry with the greatest lower fence below `key`: the neighbour to the left of the segment with the lower
+    /// fence `key`.
     pub fn floor_before(&self, key: &[u8]) -> Option<(Vec<u8>, Segment)> {
         if key.is_empty() {
             return None;

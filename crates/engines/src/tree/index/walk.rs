@@ -38,7 +38,8 @@ impl<'a> Walk<'a> {
     fn decode(value: &'a [u8]) -> Result<Walk<'a>, Malformed> {
         let mut r = Reader::new(value);
         let (kind, page) = (r.u8()?, r.u32()?);
-        let walk = Walk { value, page, pages: 1, overflow: &[], fences: Fences::Computed(Placement::Single), position: 0 };
+        let walk =
+            Walk { value, page, pages: 1, overflow: &[], fences: Fences::Computed(Placement::Single), position: 0 };
         if matches!(kind, SINGLE | SINGLE_WITH_OVERFLOW) {
             return Ok(walk);
         }
@@ -52,7 +53,8 @@ impl<'a> Walk<'a> {
         Ok(Walk { pages, overflow, fences, ..walk })
     }
 
-    /// Goes to the page that holds `key`, in a segment that begins at `lower`; `fence` is where [`next`](Self::next) left it, or `lower`.
+    /// Goes to the page that holds `key`, in a segment that begins at `lower`; `fence` is where [`next`](Self::next)
+    /// left it, or `lower`.
     pub fn seek(&mut self, lower: &[u8], key: &[u8], fence: &mut Vec<u8>) {
         let position = (home(lower, &[], self.value, key).page - self.page) as u8;
         if matches!(self.fences, Fences::Computed(_)) {
@@ -63,7 +65,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The next page, of a segment that begins at `lower`. `fence`, which held where the page before begins, holds where this one does.
+    /// The next page, of a segment that begins at `lower`. `fence`, which held where the page before begins, holds
+    /// where this one does.
     pub fn next(&mut self, lower: &[u8], fence: &mut Vec<u8>) -> Option<Home> {
         let position = self.position;
         if position == self.pages {
@@ -117,8 +120,11 @@ mod tests {
     fn a_walk_gives_what_the_segment_has() {
         let fences = ["kb", "kbx", "kd", "km"].map(|fence| fence.as_bytes().to_vec());
         let line = Placement::Line { skip: 1, line: Line::new(1e-18, 0.0).unwrap() };
-        let mut segments =
-            [Segment::new(40), Segment::placed(40, 5, Placement::directory(b"k", fences)), Segment::placed(40, 8, line)];
+        let mut segments = [
+            Segment::new(40),
+            Segment::placed(40, 5, Placement::directory(b"k", fences)),
+            Segment::placed(40, 8, line),
+        ];
         for overflowing in [false, true] {
             for segment in &mut segments {
                 assert!(!overflowing || segment.attach(40 + u32::from(segment.base_count()) - 1, 7));

@@ -2,13 +2,14 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Percent of a page that records and fences take, 1..=100. Those of a line may be fuller, up to what fits, and others emptier.
+/// Percent of a page that records and fences take, 1..=100. Those of a line may be fuller, up to what fits, and others
+/// emptier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
     /// As much of each page.
     Even(u8),
-    /// From a half of `most` to all of it, with density 1/x², so that pages which grow alike are not full at one time. Pages have no lines then. How much it is
-    /// follows from the seed and from where a page begins.
+    /// From a half of `most` to all of it, with density 1/x², so that pages which grow alike are not full at one time.
+    /// Pages have no lines then. How much it is follows from the seed and from where a page begins.
     Spread { most: u8, seed: u64 },
 }
 
@@ -48,7 +49,8 @@ mod tests {
     fn parts_of_pages_have_the_density_of_the_sound_remedy() {
         const PAGES: usize = 20_000;
         let fill = Fill::Spread { most: 100, seed: 7 };
-        let parts: Vec<f64> = (0..PAGES).map(|position| fill.bytes(position, 1 << 20) as f64 / f64::from(1 << 20)).collect();
+        let parts: Vec<f64> =
+            (0..PAGES).map(|position| fill.bytes(position, 1 << 20) as f64 / f64::from(1 << 20)).collect();
         for x in [0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0] {
             let below = parts.iter().filter(|part| **part < x).count() as f64 / PAGES as f64;
             assert!((below - (2.0 - 1.0 / x)).abs() < 0.02, "{below} are below {x}");

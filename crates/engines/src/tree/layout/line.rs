@@ -1,8 +1,9 @@
 //! Segments with a line (T8, T9, T11).
 //!
-//! A line over *k* pages has *k* − 1 boundaries, equally spaced. Where boundary *j* may lie is an interval of offsets, that between the records by which *j*
-//! shares of the bytes are reached but for an error; so boundaries over offsets are a problem for the same fitters as ranks over keys, with less to fit: what happens
-//! between the boundaries does not matter. The error is made as small as it can be, and what counts then is that the records of each page fit.
+//! A line over *k* pages has *k* − 1 boundaries, equally spaced. Where boundary *j* may lie is an interval of offsets,
+//! that between the records by which *j* shares of the bytes are reached but for an error; so boundaries over offsets
+//! are a problem for the same fitters as ranks over keys, with less to fit: what happens between the boundaries does
+//! not matter. The error is made as small as it can be, and what counts then is that the records of each page fit.
 
 use ecotone_substrate::{
     limits::MAX_KEY,
@@ -29,8 +30,11 @@ impl Planner<'_> {
         for pages in PAGES.into_iter().filter(|pages| usize::from(*pages) < cuts.len()) {
             let whole = cuts[usize::from(pages)];
             let mut end = whole;
-            while end >= start + usize::from(pages) && self.line_price(start, end, whole, pages.into()).is_below(below) {
-                if let Some(planned) = Span::new(&self.run, start, end, pages).and_then(|span| span.plan(self.goals.model)) {
+            while end >= start + usize::from(pages) && self.line_price(start, end, whole, pages.into()).is_below(below)
+            {
+                if let Some(planned) =
+                    Span::new(&self.run, start, end, pages).and_then(|span| span.plan(self.goals.model))
+                {
                     below = self.line_price(start, end, whole, pages.into());
                     best = Some(Choice { planned, end });
                     break;
@@ -81,8 +85,9 @@ impl<'a> Span<'a> {
     /// The line whose boundaries have the smallest error; with `from_first`, of those through the first record.
     fn find<F: Fitter + Default>(&self, from_first: bool) -> Option<Line> {
         let share = self.run.raw(self.start..self.end) / usize::from(self.pages);
-        let room = PAGE_BYTES
-            .saturating_sub(self.run.page_bytes(self.start..self.end, self.lower, self.upper) / usize::from(self.pages));
+        let room = PAGE_BYTES.saturating_sub(
+            self.run.page_bytes(self.start..self.end, self.lower, self.upper) / usize::from(self.pages),
+        );
         let (mut narrow, mut wide) = (0usize, 2 * room.max(PAGE_BYTES / 20));
         let mut fit = self.fit::<F>(from_first, share, wide)?;
         for _ in 0..HALVINGS {
@@ -95,7 +100,8 @@ impl<'a> Span<'a> {
         Line::new((1.0 / fit.slope) as f32, (-fit.intercept / fit.slope) as f32)
     }
 
-    /// A line through the boundaries, as offsets over numbers of pages, that misses no share by more than `error` bytes.
+    /// A line through the boundaries, as offsets over numbers of pages, that misses no share by more than `error`
+    /// bytes.
     fn fit<F: Fitter + Default>(&self, from_first: bool, share: usize, error: usize) -> Option<Fit> {
         let mut fitter = F::default();
         if from_first {
@@ -104,10 +110,16 @@ impl<'a> Span<'a> {
         }
         for boundary in 1..usize::from(self.pages) {
             let bytes = boundary * share;
-            let first =
-                if bytes > error { self.run.position(self.start, self.end - 1, bytes - error - 1) + 1 } else { self.start + 1 };
+            let first = if bytes > error {
+                self.run.position(self.start, self.end - 1, bytes - error - 1) + 1
+            } else {
+                self.start + 1
+            };
             let last = self.run.position(self.start, self.end - 1, bytes + error);
-            if first > last || last >= self.end || !fitter.push(boundary as u64, self.offset(first - 1), self.offset(last)) {
+            if first > last
+                || last >= self.end
+                || !fitter.push(boundary as u64, self.offset(first - 1), self.offset(last))
+            {
                 return None;
             }
         }
@@ -124,7 +136,9 @@ impl<'a> Span<'a> {
             let before = pages.last_mut().expect("there is a first page");
             let cut = self.run.lower_bound(before.records.start..self.end, &lower);
             before.records.end = cut;
-            if lower <= before.lower || self.run.page_bytes(before.records.clone(), &before.lower, Some(&lower)) > PAGE_BYTES {
+            if lower <= before.lower
+                || self.run.page_bytes(before.records.clone(), &before.lower, Some(&lower)) > PAGE_BYTES
+            {
                 return None;
             }
             pages.push(Part { lower, records: cut..self.end });

@@ -2,8 +2,8 @@
 
 use super::{Planned, Planner};
 
-/// What a page is worth, in bytes of the index: a line may take more pages than a directory only where it saves so many bytes of memory for each. What that
-/// comes to is told in the module's head.
+/// What a page is worth, in bytes of the index: a line may take more pages than a directory only where it saves so many
+/// bytes of memory for each. What that comes to is told in the module's head.
 pub(super) const PAGE: usize = 64;
 
 /// Slot and kind of an entry in the index.
@@ -37,7 +37,8 @@ pub(super) struct Choice {
 }
 
 impl Planner<'_> {
-    /// Price of the records up to `end` in a segment with a line over so many pages, which could hold the records up to `whole`.
+    /// Price of the records up to `end` in a segment with a line over so many pages, which could hold the records up to
+    /// `whole`.
     pub(super) fn line_price(&self, start: usize, end: usize, whole: usize, pages: usize) -> Price {
         let (left, held) = (self.run.raw(end..whole), self.run.raw(start..whole));
         self.price(start, end, LINE + self.page_price * pages * left / held)

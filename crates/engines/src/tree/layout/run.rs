@@ -69,8 +69,8 @@ impl<'a> Run<'a> {
         low
     }
 
-    /// Where a page or segment that ends at this cut has its upper fence: the shortest key above all records before and not above those behind. At
-    /// the end, the range's.
+    /// Where a page or segment that ends at this cut has its upper fence: the shortest key above all records before and
+    /// not above those behind. At the end, the range's.
     pub(super) fn fence(&self, cut: usize) -> Option<&'a [u8]> {
         if cut == self.len() { self.upper } else { Some(&self.key(cut)[..usize::from(self.common[cut]) + 1]) }
     }
@@ -91,7 +91,8 @@ impl<'a> Run<'a> {
         stored + lower.len() + upper.map_or(0, <[u8]>::len)
     }
 
-    /// The cuts of the next pages, at most `pages`, when the fullest have about `target` bytes; `start` is the first of them.
+    /// The cuts of the next pages, at most `pages`, when the fullest have about `target` bytes; `start` is the first of
+    /// them.
     pub(super) fn cuts(&self, start: usize, target: usize, pages: usize) -> Vec<usize> {
         let mut cuts = vec![start];
         let mut last = start;
@@ -102,7 +103,8 @@ impl<'a> Run<'a> {
         cuts
     }
 
-    /// The smallest target, at most `most`, that needs no more pages from `start` on than `most` does: it leaves no nearly empty one at the end.
+    /// The smallest target, at most `most`, that needs no more pages from `start` on than `most` does: it leaves no
+    /// nearly empty one at the end.
     pub(super) fn even_target(&self, start: usize, most: usize) -> usize {
         let pages = |target| self.cuts(start, target, usize::MAX).len();
         let fewest = pages(most);
@@ -114,8 +116,9 @@ impl<'a> Run<'a> {
         high
     }
 
-    /// Where the page that begins at `start` ends: of the cuts within the window around the target the one with the shortest fence, else the last that
-    /// leaves the page below it. At least one record goes into a page; it always fits.
+    /// Where the page that begins at `start` ends: of the cuts within the window around the target the one with the
+    /// shortest fence, else the last that leaves the page below it. At least one record goes into a page; it always
+    /// fits.
     fn page_end(&self, start: usize, target: usize) -> usize {
         let lower = self.lower(start);
         let limit = (target + WINDOW).min(PAGE_BYTES);

@@ -129,7 +129,10 @@ fn write_outs_put_every_record_where_it_was_and_fit() {
                 let new_overflow = changed.overflow.as_ref().map(|content| page(content, PageKind::Overflow));
                 let new_overflow = new_overflow.unwrap_or_else(|| overflow.clone().unwrap_or_default());
                 assert!(fits(&new_base) && fits(&new_overflow), "seed {seed}");
-                assert!(base.keys().all(|key| !new_overflow.contains_key(key)), "seed {seed} moved a key out of the base page");
+                assert!(
+                    base.keys().all(|key| !new_overflow.contains_key(key)),
+                    "seed {seed} moved a key out of the base page"
+                );
                 let was_over = |key: &Vec<u8>| overflow.as_ref().is_some_and(|overflow| overflow.contains_key(key));
                 assert!(new_base.keys().all(|key| !was_over(key)), "seed {seed} moved a key into the base page");
                 let mut all = new_base.clone();

@@ -1,7 +1,9 @@
-//! Reads what can be read of a page file whose index or pages may be damaged, into ascending records (T18, `docs/decisions/0007-repair.md`).
+//! Reads what can be read of a page file whose index or pages may be damaged, into ascending records (T18,
+//! `docs/decisions/0007-repair.md`).
 //!
-//! Two passes: the first reads every page and sorts [`outline`]s, what the pages say of themselves, by lower fence; then a [`sweep`] over the key space
-//! decides which page has which range, and the second pass reads these pages in the order of their keys.
+//! Two passes: the first reads every page and sorts [`outline`]s, what the pages say of themselves, by lower fence;
+//! then a [`sweep`] over the key space decides which page has which range, and the second pass reads these pages in the
+//! order of their keys.
 
 mod layout;
 mod outline;
@@ -44,8 +46,8 @@ pub struct Salvage {
 }
 
 impl Salvage {
-    /// Reads all pages of a keyspace's file once. `named` is what a whole index says; without it the pages are judged by what they say of themselves.
-    /// `progress` is called with numbers of pages.
+    /// Reads all pages of a keyspace's file once. `named` is what a whole index says; without it the pages are judged
+    /// by what they say of themselves. `progress` is called with numbers of pages.
     ///
     /// # Errors
     /// `Io` if there is no such file, `NewerFormat`, `Memory`; what writing a scratch file gives. Not for damage.

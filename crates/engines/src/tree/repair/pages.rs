@@ -69,7 +69,8 @@ impl Pages {
         }
     }
 
-    /// Gives every page but the file's header to `on_page`, in no order, with `None` for one that the disk does not give back.
+    /// Gives every page but the file's header to `on_page`, in no order, with `None` for one that the disk does not
+    /// give back.
     pub(super) fn each(&self, on_page: &mut OnPage<'_>) -> Result<()> {
         let mut queue = self.storage.queue()?;
         let (mut next, mut done) = (1, Vec::new());
@@ -97,7 +98,11 @@ impl Pages {
     /// Memory for one request; for the first one whatever it costs.
     fn block(&self, must: bool) -> Result<Option<Block>> {
         let block = self.memory.lease(Component::Frames, Size::Slab);
-        if block.is_none() && must { self.memory.lease_essential(Component::Frames, Size::Slab).map(Some) } else { Ok(block) }
+        if block.is_none() && must {
+            self.memory.lease_essential(Component::Frames, Size::Slab).map(Some)
+        } else {
+            Ok(block)
+        }
     }
 
     fn take_run(&self, done: Completion, on_page: &mut OnPage<'_>) -> Result<()> {

@@ -1,4 +1,5 @@
-//! Outlines in the order of their lower fences, however many there are: in memory while there is room, else in sorted runs on disk that are merged.
+//! Outlines in the order of their lower fences, however many there are: in memory while there is room, else in sorted
+//! runs on disk that are merged.
 
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
@@ -122,7 +123,8 @@ impl Sorter {
         let files = self.runs.len() as u32;
         let entries = self.batch.sorted().into_iter();
         self.runs.push(Run::Memory { batch: self.batch, entries });
-        let mut sorted = Sorted { memory: self.memory, scratch: self.scratch, files, runs: self.runs, heads: BinaryHeap::new() };
+        let mut sorted =
+            Sorted { memory: self.memory, scratch: self.scratch, files, runs: self.runs, heads: BinaryHeap::new() };
         (0..sorted.runs.len()).try_for_each(|run| sorted.advance(run))?;
         Ok(sorted)
     }

@@ -1,4 +1,5 @@
-//! Divides the key space among the pages that claim parts of it: each part goes to the newest page that covers it (decision 7).
+//! Divides the key space among the pages that claim parts of it: each part goes to the newest page that covers it
+//! (decision 7).
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
@@ -115,8 +116,8 @@ impl Sweep {
         Ok(newest.upper.clone())
     }
 
-    /// Takes the outlines with the next lower fence, and gives base pages their overflow pages (Check I): those that name the page and have its
-    /// fences; of several the one that the index expects, else the newest.
+    /// Takes the outlines with the next lower fence, and gives base pages their overflow pages (Check I): those that
+    /// name the page and have its fences; of several the one that the index expects, else the newest.
     fn admit(&mut self, at: &[u8]) -> Result<()> {
         let Some(lower) = self.outlines.peek().map(<[u8]>::to_vec) else { return Ok(()) };
         let (mut bases, mut overflows) = (Vec::new(), Vec::new());

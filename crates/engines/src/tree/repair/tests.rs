@@ -69,7 +69,8 @@ fn the_newest_page_has_each_key_and_a_part_of_a_page_is_doubtful() {
         outlines.iter_mut().for_each(|outline| outline.related = random.random_range(0..5));
         let found = by_key(&pieces(&outlines, false));
         for key in 0..=u8::MAX {
-            let covering = outlines.iter().filter(|outline| outline.lower.as_slice() <= &[key] && !outline.ends_by(&[key]));
+            let covering =
+                outlines.iter().filter(|outline| outline.lower.as_slice() <= &[key] && !outline.ends_by(&[key]));
             let newest = covering.max_by_key(|outline| outline.rank());
             assert_eq!(
                 found[usize::from(key)].map(|(page, _)| page),
@@ -78,7 +79,9 @@ fn the_newest_page_has_each_key_and_a_part_of_a_page_is_doubtful() {
             );
             if let Some(newest) = newest {
                 let wins = |key: u8| found[usize::from(key)].is_some_and(|(page, _)| page == newest.page);
-                let all = (0..=u8::MAX).filter(|key| newest.lower.as_slice() <= &[*key] && !newest.ends_by(&[*key])).all(wins);
+                let all = (0..=u8::MAX)
+                    .filter(|key| newest.lower.as_slice() <= &[*key] && !newest.ends_by(&[*key]))
+                    .all(wins);
                 assert_eq!(found[usize::from(key)].unwrap().1, !all, "seed {seed}, key {key}");
             }
         }
@@ -113,8 +116,11 @@ fn a_newer_page_that_is_lost_makes_what_it_covered_doubtful() {
 
 #[test]
 fn an_overflow_page_belongs_to_the_base_page_that_it_names_if_the_fences_agree() {
-    let overflow =
-        |page, base, upper, sequence| Outline { role: Role::Overflow, related: base, ..outline(b"a", upper, page, sequence) };
+    let overflow = |page, base, upper, sequence| Outline {
+        role: Role::Overflow,
+        related: base,
+        ..outline(b"a", upper, page, sequence)
+    };
     let base = outline(b"a", Some(b"c"), 5, 50);
     let strangers = [overflow(6, 5, Some(b"d"), 90), overflow(7, 4, Some(b"c"), 91)];
     let of = |outlines: &[Outline]| pieces(outlines, false)[1].overflow;

@@ -107,7 +107,8 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Checks the page as it was read (decision 2, invariant 4), or as the page cache had it. With `keep` the page cache gets it.
+    /// Checks the page as it was read (decision 2, invariant 4), or as the page cache had it. With `keep` the page
+    /// cache gets it.
     fn open(self, tree: &Tree, batch: &mut Batch, rest: &Rest, keep: bool) -> std::result::Result<Source, Unfit> {
         let spot = batch.find(self.page).map_err(Unfit::Unread)?;
         let (id, ticket) = (tree.page_id(self.page), batch.ticket(spot));
@@ -166,7 +167,8 @@ impl Pages {
         Ok(Pages { base, overflow: Some(overflow) })
     }
 
-    /// The stored record that comes next. Of a key in both pages, which no sound segment has, the base page's record counts.
+    /// The stored record that comes next. Of a key in both pages, which no sound segment has, the base page's record
+    /// counts.
     fn peek<'a>(&mut self, direction: Direction, batch: &'a Batch) -> Option<(Found, &'a [u8])> {
         let base = self.base.peek(direction, batch);
         let Some(overflow) = &mut self.overflow else { return base.map(|(at, suffix)| (Found::Base(at), suffix)) };
@@ -175,7 +177,9 @@ impl Pages {
                 overflow.left.pass(direction);
                 Some((Found::Base(at), first))
             }
-            (Some((at, first)), Some((_, second))) if direction.order(first, second).is_lt() => Some((Found::Base(at), first)),
+            (Some((at, first)), Some((_, second))) if direction.order(first, second).is_lt() => {
+                Some((Found::Base(at), first))
+            }
             (_, Some((at, second))) => Some((Found::Overflow(at), second)),
             (first, None) => first.map(|(at, first)| (Found::Base(at), first)),
         }
@@ -189,7 +193,8 @@ impl Pages {
     }
 }
 
-/// The records of a base page with all that belongs to it: those of the cache replace stored ones, come beside them, and (as tombstones) hide them.
+/// The records of a base page with all that belongs to it: those of the cache replace stored ones, come beside them,
+/// and (as tombstones) hide them.
 #[derive(Debug)]
 pub(super) struct Merged {
     expected: Expected,
@@ -268,7 +273,9 @@ impl Merged {
         let page = source.page(batch);
         match page.entry(position) {
             Some(entry) if entry.kind == RecordKind::Value => Ok((page.prefix(), entry.suffix, entry.value)),
-            _ => Err(store.file.corruption(self.expected.home.page, "the page holds a record that a tree does not write")),
+            _ => Err(store
+                .file
+                .corruption(self.expected.home.page, "the page holds a record that a tree does not write")),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Iteration over a range, from both ends (T17).
 //!
-//! Each end reads pages ahead, more at a time the longer it goes, and gives their records in place, merged with the dirty ones of the cache. What is seen
-//! when is told in `docs/decisions/0002-tree-first-form.md`, "Scanning"; the parts are [`crate::lengths`] (how many pages to read), [`plan`] (which come next),
-//! [`window`] (reading them) and [`merged`] (the records of one of them).
+//! Each end reads pages ahead, more at a time the longer it goes, and gives their records in place, merged with the
+//! dirty ones of the cache. What is seen when is told in `docs/decisions/0002-tree-first-form.md`, "Scanning"; the
+//! parts are [`crate::lengths`] (how many pages to read), [`plan`] (which come next), [`window`] (reading them) and
+//! [`merged`] (the records of one of them).
 
 mod merged;
 mod plan;
@@ -33,7 +34,8 @@ const AHEAD: usize = 3;
 const MOST_AHEAD: usize = 4 * Size::Slab.bytes();
 /// A page without a record that is left counts as so many deleted ones, for that is about what it costs.
 const EMPTY_PAGE: u64 = 16;
-/// Strange pages in a row, with nobody to blame, after which a page is damaged. The first may have been read long before it was looked at.
+/// Strange pages in a row, with nobody to blame, after which a page is damaged. The first may have been read long
+/// before it was looked at.
 const PATIENCE: u32 = 4;
 
 /// A cursor over a range of a tree.

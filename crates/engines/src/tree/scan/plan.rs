@@ -15,8 +15,8 @@ use super::{
 };
 use crate::rest::{Direction, Rest};
 
-/// A base page with its overflow page, the range that they had when the index said so, and the records of that range that were dirty then: if these are many, the first
-/// ones in the order of the scan.
+/// A base page with its overflow page, the range that they had when the index said so, and the records of that range
+/// that were dirty then: if these are many, the first ones in the order of the scan.
 #[derive(Debug)]
 pub(super) struct Expected {
     pub(super) home: Home,
@@ -47,8 +47,8 @@ impl Expected {
     }
 }
 
-/// Bytes of memory that the copies of dirty records take, for the pages of one read; they lie outside of the budget. The first read has fewer, since most scans are
-/// short, and each one twice as many as the one before.
+/// Bytes of memory that the copies of dirty records take, for the pages of one read; they lie outside of the budget.
+/// The first read has fewer, since most scans are short, and each one twice as many as the one before.
 pub(super) const MOST_DIRTY: usize = 16 << 10;
 pub(super) const FEW_DIRTY: usize = 1 << 10;
 
@@ -99,8 +99,9 @@ pub(super) struct Width {
 }
 
 impl Tree {
-    /// The next pages of a scan; none at the end of the range. Index and dirty records are looked at together, under the install lock and before any
-    /// page is read: so nothing can move from the cache to a page between (trap 2; decision 2, "Scanning").
+    /// The next pages of a scan; none at the end of the range. Index and dirty records are looked at together, under
+    /// the install lock and before any page is read: so nothing can move from the cache to a page between (trap 2;
+    /// decision 2, "Scanning").
     pub(super) fn next_pages(
         &self,
         direction: Direction,
@@ -116,7 +117,9 @@ impl Tree {
             Direction::Down => pages_down(&index, position, rest, width.pages),
         };
         let is_lost = |page: &&Expected| !page.is_ordered();
-        if let Some(lost) = pages.first().filter(|first| !first.goes_on(direction, position)).or(pages.iter().find(is_lost)) {
+        if let Some(lost) =
+            pages.first().filter(|first| !first.goes_on(direction, position)).or(pages.iter().find(is_lost))
+        {
             return Err(self.store.damage(lost.home.page, Strange::Other));
         }
         pages.truncate(affordable(&pages, width.requests));
@@ -161,7 +164,13 @@ fn pages_up(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> 
             if pages.len() == most || !rest.is_below_high(if pages.is_empty() { start } else { &fence }) {
                 return pages;
             }
-            pages.push(Expected { home, lower: fence.clone(), upper: None, dirty: Nearest::default(), is_again: false });
+            pages.push(Expected {
+                home,
+                lower: fence.clone(),
+                upper: None,
+                dirty: Nearest::default(),
+                is_again: false,
+            });
         }
     }
     pages

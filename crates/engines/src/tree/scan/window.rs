@@ -127,7 +127,8 @@ impl Batch {
     }
 }
 
-/// Batches, in the order of the scan, the first of which is gone through. Requests are in flight only while there is a queue.
+/// Batches, in the order of the scan, the first of which is gone through. Requests are in flight only while there is a
+/// queue.
 #[derive(Debug)]
 pub(super) struct Window {
     memory: Component,
@@ -154,7 +155,11 @@ impl Window {
 
     /// Bytes of the copies of dirty records of all pages that were not come to yet.
     pub(super) fn dirty_bytes(&self) -> usize {
-        self.batches.iter().flat_map(|batch| batch.pages.as_slice()).map(|expected| expected.dirty.records.memory()).sum()
+        self.batches
+            .iter()
+            .flat_map(|batch| batch.pages.as_slice())
+            .map(|expected| expected.dirty.records.memory())
+            .sum()
     }
 
     /// The batch that is gone through.
@@ -182,9 +187,15 @@ impl Window {
         self.batches.clear();
     }
 
-    /// Asks for pages; gives where to read on, which is in the middle of them if memory is short. With `wait`, what one request can bring is there when
-    /// this returns.
-    pub(super) fn ask(&mut self, tree: &Tree, mut pages: Vec<Expected>, direction: Direction, wait: bool) -> Result<Position> {
+    /// Asks for pages; gives where to read on, which is in the middle of them if memory is short. With `wait`, what one
+    /// request can bring is there when this returns.
+    pub(super) fn ask(
+        &mut self,
+        tree: &Tree,
+        mut pages: Vec<Expected>,
+        direction: Direction,
+        wait: bool,
+    ) -> Result<Position> {
         let (reads, requests) = lease(tree, self.memory, &mut pages)?;
         tree.store.file.traffic().read(Cause::Scan, requests.iter().map(|(i, _)| reads[*i].run.pages).sum());
         let position = pages.last().map_or(Position::Over, |last| Position::behind(last, direction));
@@ -261,8 +272,8 @@ fn lease_all(tree: &Tree, memory: Component, runs: &[Run]) -> Result<Leased> {
     Ok((reads, requests))
 }
 
-/// Takes the pages at both ends of a run that the page cache has; gives what is to be read: what it has between those costs less to read than a second
-/// request would.
+/// Takes the pages at both ends of a run that the page cache has; gives what is to be read: what it has between those
+/// costs less to read than a second request would.
 fn find_cached(tree: &Tree, memory: Component, mut run: Run, reads: &mut Vec<Read>) -> Result<Run> {
     for at_start in [true, false] {
         while run.pages > 0 {

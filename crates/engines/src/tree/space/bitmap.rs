@@ -1,4 +1,5 @@
-//! Which pages of a file are used, one bit a page, with a tree above the bits that finds a free run in a few dozen looks.
+//! Which pages of a file are used, one bit a page, with a tree above the bits that finds a free run in a few dozen
+//! looks.
 
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,8 @@ const FAN: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Bitmap {
     blocks: Vec<u64>,
-    /// The tree, the level just above the blocks first, one node in the last. Bit *n* of a node says that a block below it has a longest free run of *n*
-    /// pages; longer ones count as [`MAX_RUN`].
+    /// The tree, the level just above the blocks first, one node in the last. Bit *n* of a node says that a block below
+    /// it has a longest free run of *n* pages; longer ones count as [`MAX_RUN`].
     levels: Vec<Vec<u32>>,
     /// Blocks that may have changed without the tree knowing.
     stale: Option<Range<usize>>,
@@ -105,8 +106,9 @@ impl Bitmap {
         used
     }
 
-    /// Takes `length` neighbouring pages, at most [`MAX_RUN`], and gives the first: of the lowest block that has so long a free run, the shortest such run. So the
-    /// low blocks fill up, small gaps included, and the high ones become free.
+    /// Takes `length` neighbouring pages, at most [`MAX_RUN`], and gives the first: of the lowest block that has so
+    /// long a free run, the shortest such run. So the low blocks fill up, small gaps included, and the high ones become
+    /// free.
     pub(super) fn take_run(&mut self, length: u32) -> Option<u32> {
         self.catch_up();
         let block = self.find(length)?;
@@ -122,7 +124,8 @@ impl Bitmap {
         let suffice = u32::MAX << length;
         let mut node = 0;
         for level in (0..self.levels.len()).rev() {
-            let mut candidates = if level + 1 == self.levels.len() { 0..1 } else { children(node, self.levels[level].len()) };
+            let mut candidates =
+                if level + 1 == self.levels.len() { 0..1 } else { children(node, self.levels[level].len()) };
             node = candidates.find(|child| self.levels[level][*child] & suffice != 0)?;
             self.look(node % FAN + 1);
         }
@@ -206,7 +209,9 @@ impl Bitmap {
         self.look(FAN);
         match level.checked_sub(1) {
             None => children(node, self.blocks.len()).fold(0, |all, block| all | kind(self.blocks[block])),
-            Some(below) => children(node, self.levels[below].len()).fold(0, |all, child| all | self.levels[below][child]),
+            Some(below) => {
+                children(node, self.levels[below].len()).fold(0, |all, child| all | self.levels[below][child])
+            }
         }
     }
 

@@ -68,7 +68,8 @@ impl Hollow {
     pub(super) fn highest_present(&self, most: u32) -> Option<Range<u32>> {
         let last = *self.present.last()?;
         let descending = (0..=last).rev().zip(self.present.iter().rev());
-        let neighbours = descending.take(most.max(1) as usize).take_while(|(expected, piece)| expected == *piece).count() as u32;
+        let neighbours =
+            descending.take(most.max(1) as usize).take_while(|(expected, piece)| expected == *piece).count() as u32;
         Some(last + 1 - neighbours..last + 1)
     }
 }

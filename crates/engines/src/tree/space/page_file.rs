@@ -38,7 +38,8 @@ pub struct PageFile {
 }
 
 impl PageFile {
-    /// Makes the file with its header, synced. Its name is durable after [`Storage::sync_dir`]. If this fails the file is removed.
+    /// Makes the file with its header, synced. Its name is durable after [`Storage::sync_dir`]. If this fails the file
+    /// is removed.
     pub fn create(environment: &Environment, keyspace: u32) -> Result<PageFile> {
         let id = FileId::Pages(keyspace);
         let made = Self::of(environment, environment.storage.create(id, Access::Direct)?);
@@ -104,7 +105,8 @@ impl PageFile {
         Ok(Writing { file: self.clone(), queue: self.storage.queue()?, slabs })
     }
 
-    /// Reads pages, many requests in flight, into frames of `component`, in the order asked for. Does not look at what they hold.
+    /// Reads pages, many requests in flight, into frames of `component`, in the order asked for. Does not look at what
+    /// they hold.
     pub(crate) fn read_pages(&self, pages: &[u32], component: Component, cause: Cause) -> Result<Vec<Block>> {
         self.traffic.read(cause, pages.len());
         let mut queue = self.storage.queue()?;
@@ -116,7 +118,13 @@ impl PageFile {
         Ok(frames.into_iter().flatten().collect())
     }
 
-    fn read_into(&self, queue: &mut dyn Queue, pages: &[u32], component: Component, frames: &mut [Option<Block>]) -> Result<()> {
+    fn read_into(
+        &self,
+        queue: &mut dyn Queue,
+        pages: &[u32],
+        component: Component,
+        frames: &mut [Option<Block>],
+    ) -> Result<()> {
         let mut done = Vec::new();
         for (tag, &page) in pages.iter().enumerate() {
             let block = self.memory.lease_essential(component, Size::Frame)?;
@@ -157,8 +165,14 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// Writes pages, neighbours by one request and many in flight, and syncs the file; `fill` makes the content of the i-th for its place. A failure poisons.
-    pub(crate) fn pages(mut self, cause: Cause, pages: &[u32], mut fill: impl FnMut(usize, Place, &mut [u8])) -> Result<()> {
+    /// Writes pages, neighbours by one request and many in flight, and syncs the file; `fill` makes the content of the
+    /// i-th for its place. A failure poisons.
+    pub(crate) fn pages(
+        mut self,
+        cause: Cause,
+        pages: &[u32],
+        mut fill: impl FnMut(usize, Place, &mut [u8]),
+    ) -> Result<()> {
         self.file.traffic.written(cause, pages.len());
         let written = self.write(pages, &mut fill).and_then(|()| self.file.file.sync());
         written.map_err(|e| self.file.health.poison(e))
@@ -187,7 +201,8 @@ impl Writing {
 
     /// One more slab where there is memory for it, or else those that come back.
     fn make_room(&mut self) -> Result<()> {
-        let more = if self.queue.in_flight() < MOST { self.file.memory.lease(Component::Frames, Size::Slab) } else { None };
+        let more =
+            if self.queue.in_flight() < MOST { self.file.memory.lease(Component::Frames, Size::Slab) } else { None };
         match more {
             Some(slab) => self.slabs.push(slab),
             None => self.queue.take_back(1, &mut self.slabs)?,

@@ -59,7 +59,8 @@ impl Model {
                 let lengths: Vec<u8> =
                     (0..random.random_range(0..3)).map(|_| random.random_range(1..=Space::LONGEST_RUN)).collect();
                 let firsts = space.allocate_runs(&lengths).unwrap();
-                let mut pages = firsts.iter().zip(&lengths).flat_map(|(first, length)| *first..first + u32::from(*length));
+                let mut pages =
+                    firsts.iter().zip(&lengths).flat_map(|(first, length)| *first..first + u32::from(*length));
                 assert!(pages.all(|page| self.used.insert(page)), "a page was given out twice");
             }
             5 => {

@@ -25,7 +25,8 @@ impl State {
         if free <= used / HIGH + 2 * FLOOR { 0 } else { (free - used / LOW - FLOOR) / PIECE }
     }
 
-    /// Chooses pieces to be punched, and takes them out of use: of those that are out of use already, or else the highest that are free below piece `below`.
+    /// Chooses pieces to be punched, and takes them out of use: of those that are out of use already, or else the
+    /// highest that are free below piece `below`.
     fn withdraw(&mut self, most: u32, below: &mut u32) -> Option<Range<u32>> {
         if most == 0 {
             return None;
@@ -42,8 +43,8 @@ impl State {
 }
 
 impl Space {
-    /// To be called when all pages in use are known: whole pieces that are free may be holes, since nobody noted what was punched in an earlier life, so they must be
-    /// reserved before they are used.
+    /// To be called when all pages in use are known: whole pieces that are free may be holes, since nobody noted what
+    /// was punched in an earlier life, so they must be reserved before they are used.
     pub fn settle(&self) {
         let mut state = self.state.lock();
         let mut below = u32::MAX;
@@ -60,8 +61,9 @@ impl Space {
         state.spare_pieces() > 0 && (state.hollow.present() > 0 || state.pages.highest_free(u32::MAX, 1).is_some())
     }
 
-    /// Gives free space beyond what is worth keeping back to the file system, whole pieces of it. What is free has no durable name any more, so it does not matter
-    /// what a crash leaves of the holes. Does nothing where the file system cannot punch holes.
+    /// Gives free space beyond what is worth keeping back to the file system, whole pieces of it. What is free has no
+    /// durable name any more, so it does not matter what a crash leaves of the holes. Does nothing where the file
+    /// system cannot punch holes.
     pub fn trim(&self) -> Result<()> {
         let mut below = u32::MAX;
         loop {
@@ -81,8 +83,8 @@ impl Space {
         }
     }
 
-    /// Reserves space for the lowest pieces out of use that have room for a run of `run` pages, about `pages` of them, and puts them into use again. False if
-    /// there are none. With the growth lock held.
+    /// Reserves space for the lowest pieces out of use that have room for a run of `run` pages, about `pages` of them,
+    /// and puts them into use again. False if there are none. With the growth lock held.
     pub(super) fn reopen(&self, run: u32, pages: u32) -> Result<bool> {
         let least = run.div_ceil(PIECE);
         let lowest = self.state.lock().hollow.lowest(least, pages.div_ceil(PIECE).max(least));

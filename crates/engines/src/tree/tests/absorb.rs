@@ -87,7 +87,8 @@ fn a_stream_that_ends_with_an_error_says_so() {
 fn an_absorption_that_fails_leaves_of_each_key_what_was_or_what_came() {
     let absorb = |failure: Option<u64>| {
         let mut random = SmallRng::seed_from_u64(3);
-        let (world, mut before) = (World::new(3, TreeOptions { segment_pages: 4, ..TreeOptions::default() }), Model::new());
+        let (world, mut before) =
+            (World::new(3, TreeOptions { segment_pages: 4, ..TreeOptions::default() }), Model::new());
         let first: Records = (0..1500).map(|number| (key(number), Some(vec![1; 100]))).collect();
         world.absorb(&first).unwrap();
         over(&mut before, &first);
@@ -120,7 +121,8 @@ fn what_has_no_memory_leaves_no_page_that_nobody_names() {
     let before: Records = (0..6000).map(|number| (key(number), Some(vec![1; 100]))).collect();
     world.absorb(&before).unwrap();
     over(&mut model, &before);
-    let added: Records = world.fences().iter().skip(1).map(|lower| ([&lower[..], b"+"].concat(), Some(vec![2; 1500]))).collect();
+    let added: Records =
+        world.fences().iter().skip(1).map(|lower| ([&lower[..], b"+"].concat(), Some(vec![2; 1500]))).collect();
     let mut failures = 0;
     for spare in 0.. {
         let taken = world.leave_memory(spare);

@@ -46,7 +46,11 @@ impl Arrivals {
     /// Pages written since the last call.
     fn written(&self) -> u64 {
         let written = |stats: Vec<(&'static str, u64)>| {
-            stats.into_iter().filter(|(name, _)| name.starts_with("pages_written_")).map(|(_, pages)| pages).sum::<u64>()
+            stats
+                .into_iter()
+                .filter(|(name, _)| name.starts_with("pages_written_"))
+                .map(|(_, pages)| pages)
+                .sum::<u64>()
         };
         written(self.world.tree.stats())
     }
@@ -56,7 +60,8 @@ impl Arrivals {
     }
 }
 
-/// Brings records, a batch after the other, each written out. Bytes written for a byte that came, and pages there are for the records that came.
+/// Brings records, a batch after the other, each written out. Bytes written for a byte that came, and pages there are
+/// for the records that came.
 fn bring(key_of: impl Fn(u64) -> [u8; 8]) -> (f64, f64) {
     let mut arrivals = Arrivals::new();
     let (written, pages) = (arrivals.written(), arrivals.pages());
@@ -89,6 +94,7 @@ fn keys_that_arrive_at_a_few_places_leave_the_pages_around_them_alone() {
         let place = key(STORED / 8 * (number % 4 + 1) + 7);
         (u64::from_be_bytes(place) + 1 + number / 4).to_be_bytes()
     });
-    // Places share leaves of the dirty index, which so does not tell that they come in order: pages are filled to nine tenths.
+    // Places share leaves of the dirty index, which so does not tell that they come in order: pages are filled to nine
+    // tenths.
     assert!(written < 1.3 && space < 1.25, "{written:.2} {space:.2}");
 }

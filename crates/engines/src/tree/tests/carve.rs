@@ -13,7 +13,8 @@ fn key(number: u32) -> Vec<u8> {
 fn filled(seed: u64, random: &mut SmallRng) -> (World, Model) {
     let segment_pages = [1, 3, 16][random.random_range(0..3)];
     let (world, mut model) = (World::new(seed, TreeOptions { segment_pages, ..TreeOptions::default() }), Model::new());
-    let records: Records = (0..8000).map(|number| (key(number), Some(vec![number as u8; random.random_range(0..200)]))).collect();
+    let records: Records =
+        (0..8000).map(|number| (key(number), Some(vec![number as u8; random.random_range(0..200)]))).collect();
     world.absorb(&records).unwrap();
     over(&mut model, &records);
     (world, model)
@@ -55,13 +56,15 @@ fn what_is_absorbed_into_a_range_that_was_carved_stays_between_its_walls() {
         }
         for _ in 0..12 {
             let range = [1000..2000, 3000..5000][random.random_range(0..2)].clone();
-            let numbers = (0..random.random_range(1..1500)).map(|_| random.random_range(range.clone())).collect::<Vec<_>>();
+            let numbers =
+                (0..random.random_range(1..1500)).map(|_| random.random_range(range.clone())).collect::<Vec<_>>();
             let is_deleting = random.random_bool(0.4);
             let value = || (!is_deleting).then(|| vec![seed as u8; 150]);
             let records: Records = numbers.into_iter().map(|number| (key(number), value())).collect();
             world.absorb(&records).unwrap();
             over(&mut model, &records);
-            // Everything that is small or has overflow pages is put together with its neighbours, if these are not behind a wall.
+            // Everything that is small or has overflow pages is put together with its neighbours, if these are not
+            // behind a wall.
             world.tree.reorganise(&world.fences(), random.random()).unwrap();
             let fences = world.fences();
             assert!(walls.iter().all(|wall| fences.contains(wall)), "seed {seed}");

@@ -21,11 +21,13 @@ fn records(numbers: Range<u32>) -> Records {
 }
 
 fn pages(world: &World) -> u64 {
-    let base: u64 = world.tree.store.index.snapshot().ascend(&[]).map(|(_, segment)| u64::from(segment.base_count())).sum();
+    let base: u64 =
+        world.tree.store.index.snapshot().ascend(&[]).map(|(_, segment)| u64::from(segment.base_count())).sum();
     base + world.tree.store.overflow_pages()
 }
 
-/// Pages for 1000 records, the mean of the rounds in which a range gets a tenth of what it had, in so many steps, and what the worst has above it.
+/// Pages for 1000 records, the mean of the rounds in which a range gets a tenth of what it had, in so many steps, and
+/// what the worst has above it.
 fn waves(page_fill: PageFill, steps: u32) -> (f64, f64) {
     let world = World::filled(1, TreeOptions::default(), page_fill);
     world.absorb(&records(0..RECORDS)).unwrap();
@@ -37,13 +39,15 @@ fn waves(page_fill: PageFill, steps: u32) -> (f64, f64) {
         rounds.push(pages(&world) as f64 * 1000.0 / f64::from(records_before + TENTH));
     }
     let rounds = &rounds[SETTLED..];
-    let (mean, worst) =
-        (rounds.iter().sum::<f64>() / rounds.len() as f64, rounds.iter().fold(0.0, |most: f64, pages| most.max(*pages)));
+    let (mean, worst) = (
+        rounds.iter().sum::<f64>() / rounds.len() as f64,
+        rounds.iter().fold(0.0, |most: f64, pages| most.max(*pages)),
+    );
     (mean, worst / mean - 1.0)
 }
 
-/// Whole segments are planned again, or records go into their pages, and into overflow pages until those are full. Neither comes in waves, so spread pages are
-/// nothing but more of them.
+/// Whole segments are planned again, or records go into their pages, and into overflow pages until those are full.
+/// Neither comes in waves, so spread pages are nothing but more of them.
 #[test]
 fn pages_of_a_range_that_grows_do_not_come_in_waves() {
     for (steps, most) in [(1, 0.02), (20, 0.05)] {

@@ -1,4 +1,5 @@
-//! Lines that are not those of their pages, as somebody writes them into an index who wants harm: sound by their form, and of other keys.
+//! Lines that are not those of their pages, as somebody writes them into an index who wants harm: sound by their form,
+//! and of other keys.
 
 use std::{
     ops::Bound,
@@ -107,6 +108,9 @@ fn trap_04_gets_and_scans_over_lines_of_other_keys_end_with_an_error() {
         }
         replace(&world.tree, &lower, segment.clone());
     }
-    assert!(lines > 0 && refused > 10 * lines && missed > 5 * lines, "{refused} scans and {missed} gets, of {lines} lines");
+    assert!(
+        lines > 0 && refused > 10 * lines && missed > 5 * lines,
+        "{refused} scans and {missed} gets, of {lines} lines"
+    );
     assert_eq!(scan(&world.tree, Direction::Up).unwrap(), records.len());
 }

@@ -139,8 +139,18 @@ fn golden_area() {
     let mut labels = vec![(8, "magic"), (4, "format version"), (4, "checksum"), (8, "batch number"), (4, "total")];
     labels.extend([(4, "entry count"), (8, "reserved")]);
     for _ in 0..2 {
-        labels.extend([(8, "entry: file identity"), (4, "page number"), (4, "crc of the page"), (1, "changed sectors")]);
+        labels.extend([
+            (8, "entry: file identity"),
+            (4, "page number"),
+            (4, "crc of the page"),
+            (1, "changed sectors"),
+        ]);
     }
-    labels.extend([(438, "zeros"), (512, "sector 0 of pages.1"), (512, "sector 2 of pages.1"), (512, "sector 7 of pages.2")]);
+    labels.extend([
+        (438, "zeros"),
+        (512, "sector 0 of pages.1"),
+        (512, "sector 2 of pages.1"),
+        (512, "sector 7 of pages.2"),
+    ]);
     hex::golden("double-write-area", &hex::render(&bytes, &labels));
 }

@@ -192,7 +192,8 @@ fn crash_and_repair(house: &mut House, next: &mut impl FnMut() -> u64, versions:
 /// Every page is whole, and new unless the batch that was cut off had it.
 fn check(house: &House, versions: &Versions, cut_off: u64) {
     for (f, page) in (0..16).map(|i| (i / 8, i % 8)) {
-        let found = house.in_place([PAGES, OTHER][f], page as u32).unwrap_or_else(|| panic!("page {page} of file {f} is torn"));
+        let found =
+            house.in_place([PAGES, OTHER][f], page as u32).unwrap_or_else(|| panic!("page {page} of file {f} is torn"));
         let newest = versions[f][page];
         assert!(found == newest || (newest / 10 == cut_off && found < newest), "page {page} has {found}, not {newest}");
     }
@@ -221,8 +222,10 @@ fn the_largest_batch_is_protected() {
     all.iter_mut().for_each(|write| write.sectors = 0xff);
     let before = house.disk.events().len();
     house.write(all).unwrap();
-    let area_writes =
-        house.disk.events()[before..].iter().filter(|event| matches!(event, Event::Write(FileId::Double(0), _))).count();
+    let area_writes = house.disk.events()[before..]
+        .iter()
+        .filter(|event| matches!(event, Event::Write(FileId::Double(0), _)))
+        .count();
     assert_eq!(area_writes, 17, "one request a block");
     let file = house.storage.open(PAGES, Access::Direct).unwrap();
     for page in 0..256 {

@@ -119,7 +119,10 @@ fn a_check_finds_what_parsing_leaves_out() {
         ("a record is not in its place", &[(42, whole[42] - 1)]),
         ("a record is not in its place", &[(44, whole[44] + 1)]),
         ("a record is out of bounds or of an unknown kind", &[(41, 0xff)]),
-        ("a record is out of bounds or of an unknown kind", &[(usize::from(whole[40]) | usize::from(whole[41]) << 8, 3)]),
+        (
+            "a record is out of bounds or of an unknown kind",
+            &[(usize::from(whole[40]) | usize::from(whole[41]) << 8, 3)],
+        ),
         ("a head is not that of its key", &[(46, 0xff)]),
         ("a record exceeds a limit", &[(usize::from(whole[50]) | usize::from(whole[51]) << 8, 2)]),
         ("a key is outside of the fences", &[(fence + 4, b'1'), (fence + 9, b'3')]),

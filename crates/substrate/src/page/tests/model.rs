@@ -28,14 +28,16 @@ struct Case {
 
 /// Fences that may share a long prefix, records between them, and keys to look for anywhere.
 fn case() -> impl Strategy<Value = Case> {
-    let parts = (vec(any::<u8>(), 0..120), tail(), tail(), any::<bool>(), vec((tail(), value()), 0..120), vec(tail(), 0..20));
+    let parts =
+        (vec(any::<u8>(), 0..120), tail(), tail(), any::<bool>(), vec((tail(), value()), 0..120), vec(tail(), 0..20));
     parts.prop_map(|(prefix, a, b, bounded, tails, probes)| {
         let with_prefix = |tail: Vec<u8>| [&prefix[..], &tail[..]].concat();
         let (a, b) = (with_prefix(a), with_prefix(b));
         let upper = (bounded && a != b).then(|| a.clone().max(b.clone()));
         let lower = if upper.is_some() { a.min(b) } else { a };
         let keyed = tails.into_iter().map(|(tail, value)| (with_prefix(tail), value));
-        let records = keyed.filter(|(key, _)| *key >= lower && upper.as_ref().is_none_or(|upper| key < upper)).collect();
+        let records =
+            keyed.filter(|(key, _)| *key >= lower && upper.as_ref().is_none_or(|upper| key < upper)).collect();
         let other = probes.iter().cloned();
         let probes = probes.iter().cloned().map(with_prefix).chain(other).collect();
         Case { lower, upper, records, probes }

@@ -72,7 +72,11 @@ fn readers_beside_a_swap(readers: usize, turns: usize) {
     world.domain.drain();
     assert!(world.gone.load(Ordering::Relaxed) && world.runs.load(Ordering::Relaxed) == 1);
     for (reader, read) in read.into_iter().enumerate() {
-        assert_eq!(world.seen[reader].load(Ordering::Relaxed), read, "what a pinned thread wrote comes before the action");
+        assert_eq!(
+            world.seen[reader].load(Ordering::Relaxed),
+            read,
+            "what a pinned thread wrote comes before the action"
+        );
     }
 }
 

@@ -13,9 +13,10 @@ use super::lsm::{after, root as root_of_lsm};
 /// What stands before a change of tables and covers.
 const TABLES: u8 = 1;
 
-/// A root, and behind it records of changes of tables and covers that follow each other; before each its length in two bytes. A root and a record have one form
-/// alone, and what fits together before a change that fits does so afterwards: covers are disjoint, a run that comes next is above all floors, and all comes
-/// back from a root. Tells how many of them are whole.
+/// A root, and behind it records of changes of tables and covers that follow each other; before each its length in two
+/// bytes. A root and a record have one form alone, and what fits together before a change that fits does so afterwards:
+/// covers are disjoint, a run that comes next is above all floors, and all comes back from a root. Tells how many of
+/// them are whole.
 ///
 /// # Panics
 /// If that is not so.

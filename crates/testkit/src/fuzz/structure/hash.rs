@@ -7,8 +7,9 @@ use ecotone_engines::hash::{
     structure::{Change, Structure},
 };
 
-/// A root, and behind it records of changes that follow each other; before each its length in two bytes. A root and a record have one form alone, and what fits
-/// together before a change that fits does so afterwards. Tells how many of them are whole.
+/// A root, and behind it records of changes that follow each other; before each its length in two bytes. A root and a
+/// record have one form alone, and what fits together before a change that fits does so afterwards. Tells how many of
+/// them are whole.
 ///
 /// # Panics
 /// If that is not so.

@@ -4,7 +4,8 @@ pub mod adaptive;
 pub mod hash;
 pub mod lsm;
 
-/// A root, and behind it records of changes that follow each other; before each its length in two bytes. Tells how many of them are whole.
+/// A root, and behind it records of changes that follow each other; before each its length in two bytes. Tells how many
+/// of them are whole.
 fn history<S>(mut input: &[u8], root: impl Fn(&[u8]) -> Option<S>, change: impl Fn(S, &[u8]) -> Option<S>) -> usize {
     let mut structure = next(&mut input).and_then(root);
     let mut whole = 0;

@@ -76,7 +76,8 @@ fn growth_is_volatile_until_the_sync() {
     let (disk, file) = disk_with(&[1; 512]);
     file.preallocate(0, 10_000).unwrap();
     file.write(&[2; 100], 10_000).unwrap();
-    let lengths = |how: fn(u64) -> Crash| (0..300).map(|seed| bytes_of(&disk.crash(how(seed))).len()).collect::<BTreeSet<_>>();
+    let lengths =
+        |how: fn(u64) -> Crash| (0..300).map(|seed| bytes_of(&disk.crash(how(seed))).len()).collect::<BTreeSet<_>>();
     assert_eq!(lengths(Crash::Random), BTreeSet::from([512, 10_000, 10_100]));
     assert_eq!(lengths(|_| Crash::DropAll), BTreeSet::from([512]));
     assert_eq!(disk.crash(Crash::DropAll).space_used(), 4096);
@@ -89,8 +90,9 @@ fn growth_is_volatile_until_the_sync() {
 fn a_hole_is_volatile_until_the_sync_and_never_has_bytes() {
     let (disk, file) = disk_with(&[1; 4 * 4096]);
     assert!(file.punch(4096, 2 * 4096).unwrap());
-    let zeros =
-        |bytes: &[u8]| (0..4).map(|page| bytes[page * 4096..(page + 1) * 4096].iter().all(|byte| *byte == 0)).collect::<Vec<_>>();
+    let zeros = |bytes: &[u8]| {
+        (0..4).map(|page| bytes[page * 4096..(page + 1) * 4096].iter().all(|byte| *byte == 0)).collect::<Vec<_>>()
+    };
     assert_eq!((zeros(&bytes_of(&disk)), disk.space_used()), (vec![false, true, true, false], 2 * 4096));
     let after = |seed| disk.crash(Crash::Random(seed));
     let spaces: BTreeSet<u64> = (0..50).map(|seed| after(seed).space_used()).collect();

@@ -121,7 +121,14 @@ fn a_full_disk_refuses_preallocation_and_fails_growing_writes() {
     file.write(&[2; 4096], 4096).unwrap();
     assert!(matches!(file.write(&[2; 8192], 8192), Err(Error::Io { .. })));
     assert_eq!(file.len().unwrap(), 8192);
-    assert!(disk.crash(Crash::KeepAll).open(PAGES, Access::Cached).unwrap().preallocate(0, 1 << 20).unwrap_err().is_no_space());
+    assert!(
+        disk.crash(Crash::KeepAll)
+            .open(PAGES, Access::Cached)
+            .unwrap()
+            .preallocate(0, 1 << 20)
+            .unwrap_err()
+            .is_no_space()
+    );
     disk.space_limit(1 << 20);
     file.preallocate(0, 4 * 4096).unwrap();
     assert_eq!(disk.space_used(), 4 * 4096);
@@ -194,7 +201,8 @@ fn every_io_has_an_index_and_a_label() {
     log.read(&mut [0; 10], 0).unwrap();
     disk.remove(LOG).unwrap();
     let ios: Vec<Io> = disk.labels().iter().map(|label| label.io).collect();
-    let expected = [Io::Create, Io::Preallocate, Io::Punch, Io::SyncDir, Io::Write, Io::Sync, Io::SetLen, Io::Read, Io::Remove];
+    let expected =
+        [Io::Create, Io::Preallocate, Io::Punch, Io::SyncDir, Io::Write, Io::Sync, Io::SetLen, Io::Read, Io::Remove];
     assert_eq!((ios.as_slice(), disk.io_index()), (&expected[..], 9));
     assert_eq!(disk.phases().into_iter().collect::<Vec<_>>(), [(Phase::Log, 6), (Phase::Directory, 3)]);
     let counters = Counters { reads: 1, writes: 1, read_bytes: 10, write_bytes: 10, syncs: 2 };

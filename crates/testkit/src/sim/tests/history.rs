@@ -33,7 +33,12 @@ fn step(random: &mut SmallRng, file: &dyn File, view: &mut [u8], allowed: &mut S
 
 fn check(disk: &SimStorage, seed: u64, view: &[u8], allowed: &Sectors) {
     assert!(bytes_of(disk) == view && bytes_of(&disk.crash(Crash::KeepAll)) == view, "seed {seed}");
-    assert!(sectors(&bytes_of(&disk.crash(Crash::DropAll))).iter().zip(allowed).all(|(found, values)| found[0] == values[0]));
+    assert!(
+        sectors(&bytes_of(&disk.crash(Crash::DropAll)))
+            .iter()
+            .zip(allowed)
+            .all(|(found, values)| found[0] == values[0])
+    );
     let torn = bytes_of(&disk.crash(Crash::Random(seed)));
     for (number, sector) in torn.chunks(512).enumerate() {
         assert!(allowed[number].iter().any(|value| value == sector), "seed {seed}: sector {number} was never so");

@@ -121,7 +121,10 @@ fn a_queue_passes_by_a_held_page_while_it_can() {
     (0..4).for_each(|page| queue.submit(request(&file, &arena, Op::Write, page, page + 1)));
     let mut done = Vec::new();
     queue.complete(3, &mut done);
-    assert_eq!(done.iter().map(|completion| completion.request.tag).collect::<BTreeSet<_>>(), BTreeSet::from([2, 3, 4]));
+    assert_eq!(
+        done.iter().map(|completion| completion.request.tag).collect::<BTreeSet<_>>(),
+        BTreeSet::from([2, 3, 4])
+    );
     thread::scope(|scope| {
         scope.spawn(|| {
             disk.wait_blocked(PAGES, 0);

@@ -202,7 +202,8 @@ impl<'a> Caller<'a> {
         Call::Swap { register, expected, new: self.value(random) }
     }
 
-    /// Makes a call and writes down what came of it. The inner result is the store's; the outer one tells of an answer that nothing could explain.
+    /// Makes a call and writes down what came of it. The inner result is the store's; the outer one tells of an answer
+    /// that nothing could explain.
     pub(in crate::suite) fn make(&mut self, call: &Call) -> Verdict<Result<()>> {
         let invoked = self.ticks.next();
         match call {
@@ -260,7 +261,8 @@ impl<'a> Caller<'a> {
         let keys: Vec<Vec<u8>> = registers.iter().map(|register| self.registers.key(*register).1).collect();
         match self.store.multi_get(keyspace, &keys) {
             Ok(values) => {
-                let values = values.iter().map(|value| read_value(value.as_deref())).collect::<Verdict<Vec<Value>>>()?;
+                let values =
+                    values.iter().map(|value| read_value(value.as_deref())).collect::<Verdict<Vec<Value>>>()?;
                 self.note_reads(invoked, registers, values);
             }
             Err(error) => return Ok(Err(error)),
@@ -289,7 +291,8 @@ impl<'a> Caller<'a> {
     }
 
     fn write(&mut self, invoked: Tick, changes: &[(usize, Value)], level: Level) -> Result<()> {
-        let change = |(register, value): &(usize, Value)| -> Change { (self.registers.key(*register), value.map(value_of)) };
+        let change =
+            |(register, value): &(usize, Value)| -> Change { (self.registers.key(*register), value.map(value_of)) };
         let bytes: Vec<Change> = changes.iter().map(change).collect();
         let answer = self.store.write(&bytes, level);
         self.wrote(invoked, changes.iter().map(|(register, value)| (*register, Act::Write(*value))), level, answer)
@@ -320,7 +323,8 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// What an update has done that was acknowledged. One of nothing to nothing writes nothing, so it promises no more than a read.
+/// What an update has done that was acknowledged. One of nothing to nothing writes nothing, so it promises no more than
+/// a read.
 fn replaced(before: Value, after: Value) -> Act {
     if (before, after) == (None, None) { Act::Read(None) } else { Act::Replace { before, after } }
 }

@@ -1,5 +1,5 @@
-//! Whether the calls on one register can be put into an order that explains their answers (after Wing and Gong, 1993, with the memory of
-//! dead ends by Lowe, 2017).
+//! Whether the calls on one register can be put into an order that explains their answers (after Wing and Gong, 1993,
+//! with the memory of dead ends by Lowe, 2017).
 
 use std::collections::HashSet;
 
@@ -31,8 +31,9 @@ impl Op {
     }
 }
 
-/// Whether some order of `ops`, which come by their invocation, explains all answers; the register held `initial` before. With `cut` the register
-/// held that value at some place in the order, with every kept write before it and every lost one behind.
+/// Whether some order of `ops`, which come by their invocation, explains all answers; the register held `initial`
+/// before. With `cut` the register held that value at some place in the order, with every kept write before it and
+/// every lost one behind.
 pub(super) fn explains(initial: Value, ops: &[Op], fates: &[Fate], cut: Option<Value>) -> bool {
     let start = State { done: vec![0; ops.len().div_ceil(64)], value: initial, cut: cut.is_none() };
     Search { ops, fates, cut, dead: HashSet::new() }.reaches_the_end(start)
@@ -83,10 +84,12 @@ impl Search<'_> {
         })
     }
 
-    /// A call that changes nothing and is right here may come here in any order; so may the cut, behind which less is asked than before it.
+    /// A call that changes nothing and is right here may come here in any order; so may the cut, behind which less is
+    /// asked than before it.
     fn take_what_costs_nothing(&self, state: &mut State) {
         loop {
-            let right = |index: &usize| !self.ops[*index].act.writes() && self.ops[*index].act.happens(state.value).is_some();
+            let right =
+                |index: &usize| !self.ops[*index].act.writes() && self.ops[*index].act.happens(state.value).is_some();
             match self.next(state).into_iter().find(right) {
                 Some(index) => state.add(index, state.value),
                 None => break,
@@ -97,7 +100,8 @@ impl Search<'_> {
     }
 
     fn is_end(&self, state: &State) -> bool {
-        state.cut && (0..self.ops.len()).all(|index| state.has(index) || !self.ops[index].must_happen(self.fates[index]))
+        state.cut
+            && (0..self.ops.len()).all(|index| state.has(index) || !self.ops[index].must_happen(self.fates[index]))
     }
 
     /// The calls that may come next: none that is still missing was answered before they began.

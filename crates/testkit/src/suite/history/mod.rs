@@ -1,7 +1,8 @@
 //! Histories of calls that overlap: what was called when, what was answered, and whether that can be right.
 //!
-//! Every key is a register of its own. [`linear`] looks for an order of the calls on one register that explains all answers; [`survival`]
-//! does so for a history that a crash ended, with one moment for all registers at which the log was cut.
+//! Every key is a register of its own. [`linear`] looks for an order of the calls on one register that explains all
+//! answers; [`survival`] does so for a history that a crash ended, with one moment for all registers at which the log
+//! was cut.
 
 mod call;
 mod linear;
@@ -102,7 +103,8 @@ pub(super) fn joined(histories: Vec<Verdict<Played>>) -> Verdict<Vec<Event>> {
     Ok(events)
 }
 
-/// A sync or flush that was called at `before` and answered: every write answered by then has the promise of a synced one.
+/// A sync or flush that was called at `before` and answered: every write answered by then has the promise of a synced
+/// one.
 pub(super) fn synced(events: &mut [Event], before: Tick) {
     for event in events.iter_mut().filter(|event| event.answered.is_some_and(|answered| answered < before)) {
         event.promise = event.promise.max(Level::Sync);

@@ -26,7 +26,8 @@ pub(in crate::suite) struct Registers {
 }
 
 impl Registers {
-    /// The key of a register. The even ones are in keyspace 1, one behind every other of the cold records in the middle; the odd ones in 2.
+    /// The key of a register. The even ones are in keyspace 1, one behind every other of the cold records in the
+    /// middle; the odd ones in 2.
     pub(super) fn key(&self, register: usize) -> Key {
         let mut key = cold_key(self.cold / 2 + register as u32 / 2 * 2);
         key.push(b'r');
@@ -51,7 +52,8 @@ impl Registers {
         Ok(disk)
     }
 
-    /// Says how registers `from..to` of a keyspace, and the cold records between them, will be used. Where there is no order there is no range.
+    /// Says how registers `from..to` of a keyspace, and the cold records between them, will be used. Where there is no
+    /// order there is no range.
     pub(super) fn hint(
         &self,
         store: &dyn Store,
@@ -60,7 +62,9 @@ impl Registers {
         hint: Hint,
     ) -> ecotone_substrate::Result<()> {
         let numbers = &self.of(keyspace)[from..to];
-        let (Some(first), Some(last), Kind::Ordered) = (numbers.first(), numbers.last(), self.kind) else { return Ok(()) };
+        let (Some(first), Some(last), Kind::Ordered) = (numbers.first(), numbers.last(), self.kind) else {
+            return Ok(());
+        };
         store.hint(keyspace, (Bound::Included(self.key(*first).1), Bound::Included(self.key(*last).1)), hint)
     }
 
@@ -106,7 +110,10 @@ impl Registers {
             for ((number, got), scanned) in numbers.iter().zip(got).zip(forward) {
                 values[*number] = read_value(got.as_deref())?;
                 if values[*number] != scanned {
-                    return Err(format!("register {number}: a scan gives {scanned:?}, multi_get {:?}", values[*number]));
+                    return Err(format!(
+                        "register {number}: a scan gives {scanned:?}, multi_get {:?}",
+                        values[*number]
+                    ));
                 }
             }
         }
@@ -154,7 +161,10 @@ impl Registers {
         let place = |register: usize| self.cold / 2 + register as u32 / 2 * 2;
         let expected = if keyspace == 1 { place(first) + 1..(place(last) + 1).min(self.cold) } else { 0..0 };
         let all = found.len() == expected.len()
-            && found.iter().zip(expected).all(|((key, value), number)| *key == cold_key(number) && *value == cold_value(number));
+            && found
+                .iter()
+                .zip(expected)
+                .all(|((key, value), number)| *key == cold_key(number) && *value == cold_value(number));
         if all {
             Ok(())
         } else {
@@ -168,7 +178,8 @@ impl Registers {
         match store.multi_get(1, &keys) {
             Err(error) => Ok(Err(error)),
             Ok(values) => {
-                let right = numbers.iter().zip(&values).all(|(number, value)| value.as_ref() == Some(&cold_value(*number)));
+                let right =
+                    numbers.iter().zip(&values).all(|(number, value)| value.as_ref() == Some(&cold_value(*number)));
                 if right { Ok(Ok(())) } else { Err("a record that never changes is missing or wrong".into()) }
             }
         }
@@ -197,5 +208,8 @@ pub(super) fn value_of(number: u32) -> Vec<u8> {
 pub(super) fn read_value(bytes: Option<&[u8]>) -> Verdict<Value> {
     let Some(bytes) = bytes else { return Ok(None) };
     let number = bytes.first_chunk().map(|number| u32::from_be_bytes(*number));
-    number.filter(|number| value_of(*number) == bytes).map(Some).ok_or_else(|| format!("{} bytes that nobody wrote", bytes.len()))
+    number
+        .filter(|number| value_of(*number) == bytes)
+        .map(Some)
+        .ok_or_else(|| format!("{} bytes that nobody wrote", bytes.len()))
 }

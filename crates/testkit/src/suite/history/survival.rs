@@ -28,7 +28,10 @@ fn registers(initial: &[Value], events: &[Event]) -> Vec<Register> {
         // What was not answered and writes nothing says nothing.
         events.retain(|event| event.answered.is_some() || event.act.writes());
         events.sort_by_key(|event| event.invoked);
-        let ops = events.iter().map(|event| Op { act: event.act, invoked: event.invoked, answered: event.answered }).collect();
+        let ops = events
+            .iter()
+            .map(|event| Op { act: event.act, invoked: event.invoked, answered: event.answered })
+            .collect();
         Register { number, initial: initial[number], events, ops }
     };
     (0..initial.len()).map(of).collect()
@@ -44,16 +47,19 @@ pub(in crate::suite) fn linearizable(initial: &[Value], events: &[Event]) -> Ver
     Ok(())
 }
 
-/// Whether the history is linearizable, and what was `recovered` after its end is explained by one moment at which the log was cut: every write
-/// that was appended before it is there, none of the others, and no write whose promise outlives the end is among those.
+/// Whether the history is linearizable, and what was `recovered` after its end is explained by one moment at which the
+/// log was cut: every write that was appended before it is there, none of the others, and no write whose promise
+/// outlives the end is among those.
 pub(in crate::suite) fn survives(initial: &[Value], events: &[Event], ending: Ending, recovered: &[Value]) -> Verdict {
     linearizable(initial, events)?;
-    let promised = |event: &Event| event.act.writes() && event.promise >= ending.outlived_by() && event.promise > Level::InDoubt;
+    let promised =
+        |event: &Event| event.act.writes() && event.promise >= ending.outlived_by() && event.promise > Level::InDoubt;
     let earliest = events.iter().filter(|event| promised(event)).map(|event| event.invoked).max().unwrap_or(0);
     let writes = events.iter().filter(|event| event.act.writes());
     let moments: BTreeSet<Tick> = writes.flat_map(|event| [Some(event.invoked), event.answered]).flatten().collect();
     let moments: Vec<Tick> = std::iter::once(earliest).chain(moments).filter(|moment| *moment >= earliest).collect();
-    let mut judge = Judge { registers: registers(initial, events), recovered, known: HashMap::new(), promised: &promised };
+    let mut judge =
+        Judge { registers: registers(initial, events), recovered, known: HashMap::new(), promised: &promised };
     let mut nearest: Option<Vec<usize>> = None;
     for moment in moments.into_iter().rev() {
         let wrong = judge.cut(moment);
@@ -63,7 +69,8 @@ pub(in crate::suite) fn survives(initial: &[Value], events: &[Event], ending: En
         nearest = nearest.filter(|nearest| nearest.len() <= wrong.len()).or(Some(wrong));
     }
     let wrong = nearest.expect("a moment was tried");
-    let shown: Vec<String> = wrong.iter().take(3).map(|number| judge.registers[*number].show(Some(recovered[*number]))).collect();
+    let shown: Vec<String> =
+        wrong.iter().take(3).map(|number| judge.registers[*number].show(Some(recovered[*number]))).collect();
     Err(format!(
         "after {ending:?}, no cut of the log explains what was recovered; the nearest leaves {} registers wrong:\n{}",
         wrong.len(),
@@ -80,11 +87,13 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// The registers that are wrong if the log was cut at this moment; the fewest of all decisions about the batches that were under way then.
+    /// The registers that are wrong if the log was cut at this moment; the fewest of all decisions about the batches
+    /// that were under way then.
     fn cut(&mut self, moment: Tick) -> Vec<usize> {
         let batches = self.batches_at(moment);
         let decisions = (0..1u32 << batches.len()).map(|kept| {
-            let decided = |event: &Event| Some(kept >> batches.iter().position(|call| *call == event.invoked)? & 1 == 1);
+            let decided =
+                |event: &Event| Some(kept >> batches.iter().position(|call| *call == event.invoked)? & 1 == 1);
             self.wrong(moment, &decided)
         });
         // The decisions borrow the judge one after the other.
@@ -104,7 +113,8 @@ impl Judge<'_> {
         let open = events.filter(|event| event.act.writes() && fate_at(event, moment, self.promised) == Fate::Free);
         let mut calls: HashMap<Tick, usize> = HashMap::new();
         open.for_each(|event| *calls.entry(event.invoked).or_default() += 1);
-        let mut batches: Vec<Tick> = calls.into_iter().filter(|(_, registers)| *registers > 1).map(|(call, _)| call).collect();
+        let mut batches: Vec<Tick> =
+            calls.into_iter().filter(|(_, registers)| *registers > 1).map(|(call, _)| call).collect();
         batches.sort_unstable();
         batches
     }

@@ -40,7 +40,8 @@ impl Cell {
         for level in (0..LEVELS).rev() {
             let quadrant = ((self.i >> level & 1) << 1 | (self.j >> level & 1)).cast_unsigned();
             let quadrants = QUADRANTS[orientation as usize];
-            let step = quadrants.iter().position(|&other| other == quadrant).expect("every orientation has all quadrants");
+            let step =
+                quadrants.iter().position(|&other| other == quadrant).expect("every orientation has all quadrants");
             id = id << 2 | step as u64;
             orientation ^= TURNS[step];
         }

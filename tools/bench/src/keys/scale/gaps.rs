@@ -1,8 +1,9 @@
 //! More keys of the kind of a sorted set: its gaps, drawn again in blocks.
 //!
-//! The sequence of gaps is cut into blocks. At each place of the output stands a block drawn from those near the same place of the input, perhaps
-//! mirrored. So gaps stay real, neighbours stay neighbours and the coarse distribution stays where it is; the range grows with the number of keys.
-//! The few great jumps between regions are not drawn but put back once each.
+//! The sequence of gaps is cut into blocks. At each place of the output stands a block drawn from those near the same
+//! place of the input, perhaps mirrored. So gaps stay real, neighbours stay neighbours and the coarse distribution
+//! stays where it is; the range grows with the number of keys. The few great jumps between regions are not drawn but
+//! put back once each.
 
 use hdrhistogram::Histogram;
 use rand::{Rng, SeedableRng, rngs::SmallRng};

@@ -68,8 +68,11 @@ pub(super) fn scale(source: Source, directory: &Path, scale: Scale) -> Result<Wo
 fn file_name(source: &Path, scale: Scale) -> Result<String> {
     let metadata = fs::metadata(source).context("read", source)?;
     let path = fs::canonicalize(source).context("find", source)?;
-    let words =
-        path.as_os_str().as_encoded_bytes().iter().map(|byte| u64::from(*byte)).chain([metadata.len(), scale.keys, scale.seed]);
+    let words = path.as_os_str().as_encoded_bytes().iter().map(|byte| u64::from(*byte)).chain([
+        metadata.len(),
+        scale.keys,
+        scale.seed,
+    ]);
     Ok(format!("keys.scaled-{:016x}.u64", words.fold(0, |state, word| mix(state ^ word))))
 }
 
@@ -77,7 +80,10 @@ fn file_name(source: &Path, scale: Scale) -> Result<String> {
 fn times(source: &Path) -> Option<PathBuf> {
     let name = source.file_name()?.to_str()?;
     let stem = name.split_once(".u64")?.0;
-    [".ts.u32", ".ts.u32.zst"].iter().map(|end| source.with_file_name(format!("{stem}{end}"))).find(|file| file.exists())
+    [".ts.u32", ".ts.u32.zst"]
+        .iter()
+        .map(|end| source.with_file_name(format!("{stem}{end}")))
+        .find(|file| file.exists())
 }
 
 fn kind(keys: &Words, times: Option<PathBuf>, name: &str) -> Result<Kind> {

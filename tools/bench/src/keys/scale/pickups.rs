@@ -1,7 +1,7 @@
 //! More keys of the kind of taxi pick-ups, in the order of their arrival.
 //!
-//! Every real pick-up is replayed in random weeks of a longer stream, at its own hour of the week, and moved by some metres. The stream is
-//! made hour by hour, so that only the pick-ups of an hour are in memory.
+//! Every real pick-up is replayed in random weeks of a longer stream, at its own hour of the week, and moved by some
+//! metres. The stream is made hour by hour, so that only the pick-ups of an hour are in memory.
 
 use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
@@ -36,7 +36,14 @@ const BY_HOUR: &str = "keys.by-hour";
 const BUFFER: usize = 512;
 
 /// Writes `wanted` keys, no fewer than there are pick-ups. `times` has the unix seconds of each, 32-bit numbers.
-pub(super) fn scale(keys: &Words, times: &Path, directory: &Path, wanted: u64, seed: u64, target: &mut Writer) -> Result<()> {
+pub(super) fn scale(
+    keys: &Words,
+    times: &Path,
+    directory: &Path,
+    wanted: u64,
+    seed: u64,
+    target: &mut Writer,
+) -> Result<()> {
     let hours = Hours::sort(keys, times, directory)?;
     let (mut stream, mut taken) = (Stream::new(&hours, keys.count(), wanted, seed)?, Numbering::new(directory)?);
     while let Some(mut key) = stream.next()? {
@@ -127,7 +134,12 @@ struct Sections<'a> {
 impl<'a> Sections<'a> {
     fn create(path: &'a Path, starts: &[u64]) -> Result<Self> {
         let places = starts[..HOURS].iter().map(|start| 2 * start).collect();
-        Ok(Sections { file: File::create(path).context("create", path)?, path, buffers: vec![Vec::new(); HOURS], places })
+        Ok(Sections {
+            file: File::create(path).context("create", path)?,
+            path,
+            buffers: vec![Vec::new(); HOURS],
+            places,
+        })
     }
 
     fn push(&mut self, hour: usize, pickup: [u64; 2]) -> Result<()> {
@@ -167,7 +179,9 @@ impl<'a> Stream<'a> {
     /// The next key; `None` at the end of the stream.
     fn next(&mut self) -> Result<Option<u64>> {
         // What is not made yet may be early.
-        while self.pending.last().is_none_or(|(time, _)| *time >= self.made * HOUR - EARLY) && self.made < WEEKS * HOURS as i64 {
+        while self.pending.last().is_none_or(|(time, _)| *time >= self.made * HOUR - EARLY)
+            && self.made < WEEKS * HOURS as i64
+        {
             self.make_hour()?;
         }
         Ok(self.pending.pop().map(|(_, key)| key))

@@ -102,7 +102,8 @@ fn uniform_keys_would_be_told_from_scaled_ones() {
     let uniform: Vec<u64> = uniform.into_iter().collect();
     assert!(gap_distance(&real, &uniform) > 0.5);
     assert!(
-        keys_per_segment(&uniform) / keys_per_segment(&real) < 0.8 || keys_per_segment(&uniform) / keys_per_segment(&real) > 1.25
+        keys_per_segment(&uniform) / keys_per_segment(&real) < 0.8
+            || keys_per_segment(&uniform) / keys_per_segment(&real) > 1.25
     );
 }
 
@@ -167,7 +168,8 @@ fn pickups_come_hour_by_hour_near_real_ones_and_only_once() {
     assert!((45..=52).contains(&weeks), "{weeks} weeks, in each of which the hours rise");
     let least = (0..33).map(|hour| hours.iter().filter(|other| **other == hour * 5).count()).min().unwrap();
     assert!(least > 400, "every hour has its part of 606: {least}");
-    let moved = cells.iter().zip(&hours).map(|(cell, hour)| ((cell.i - origin.i - hour * APART) as f64).powi(2)).sum::<f64>();
+    let moved =
+        cells.iter().zip(&hours).map(|(cell, hour)| ((cell.i - origin.i - hour * APART) as f64).powi(2)).sum::<f64>();
     let deviation = (moved / cells.len() as f64).sqrt();
     assert!((1200.0..1400.0).contains(&deviation), "{deviation} cells");
 }

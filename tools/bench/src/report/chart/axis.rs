@@ -30,7 +30,8 @@ impl Axis {
         Axis { low: 0.0, high, ticks }
     }
 
-    /// Over positive values, by their decimal logarithms, with a little room on both sides. Over less than two decades there are ticks at 2 and 5 too.
+    /// Over positive values, by their decimal logarithms, with a little room on both sides. Over less than two decades
+    /// there are ticks at 2 and 5 too.
     pub(super) fn logarithmic((low, high): (f64, f64), write: impl Fn(f64) -> String) -> Self {
         let (low, high) = (low.log10() - 0.06, high.log10() + 0.06);
         let fine: &[f64] = if high - low < 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };

@@ -86,7 +86,8 @@ impl Bars {
     }
 
     fn axis(&self) -> Axis {
-        let longest = self.bars.iter().filter_map(|bar| bar.range.map(|range| range.1).or(bar.value)).fold(0.0, f64::max);
+        let longest =
+            self.bars.iter().filter_map(|bar| bar.range.map(|range| range.1).or(bar.value)).fold(0.0, f64::max);
         let mark = self.mark.as_ref().map(|mark| mark.0).filter(|mark| longest == 0.0 || *mark <= longest * FAR);
         Axis::linear(longest.max(mark.unwrap_or(0.0)), 4.0, self.ticks.unwrap_or(|_| String::new()))
     }

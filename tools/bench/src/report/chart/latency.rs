@@ -12,10 +12,11 @@ use crate::statistics;
 /// The highest quantile shown.
 const LAST: f64 = 0.9999;
 
-/// Cumulative distributions over a logarithmic axis of time. The share is stretched towards 100%, so that each decade of rare operations has the
-/// same room.
+/// Cumulative distributions over a logarithmic axis of time. The share is stretched towards 100%, so that each decade
+/// of rare operations has the same room.
 pub(crate) fn latency(group: &Group) -> Option<Markup> {
-    let lines: Vec<Line> = group.series.iter().filter(|series| series.store != palette::HARNESS).filter_map(line).collect();
+    let lines: Vec<Line> =
+        group.series.iter().filter(|series| series.store != palette::HARNESS).filter_map(line).collect();
     let times = lines.iter().flat_map(|line| &line.points).map(|point| 10_f64.powf(point.0));
     let x = Axis::logarithmic(statistics::range(times)?, short_time);
     let shares = [0.5, 0.9, 0.99, 0.999, LAST];
@@ -45,7 +46,8 @@ fn line(series: &Series) -> Option<Line> {
     Some(Line { label: series.label.clone(), class: palette::class(&series.store), points, tip })
 }
 
-/// Shares of the operations, and the microseconds within which they ended, rising; from the percentiles of a row that has no more.
+/// Shares of the operations, and the microseconds within which they ended, rising; from the percentiles of a row that
+/// has no more.
 fn distribution(row: &Row) -> Option<Vec<(f64, f64)>> {
     let mut shares: Vec<(f64, f64)> = match &row.latency_cdf {
         Some(points) if !points.is_empty() => points.iter().filter_map(|(share, time)| share.zip(*time)).collect(),

@@ -1,5 +1,5 @@
-//! Charts, as SVG that takes its colours and fonts from the page's style sheet. Coordinates are pixels of the width that a chart is drawn for;
-//! the page scales it.
+//! Charts, as SVG that takes its colours and fonts from the page's style sheet. Coordinates are pixels of the width
+//! that a chart is drawn for; the page scales it.
 
 mod axis;
 mod bars;

@@ -30,8 +30,15 @@ pub(crate) fn pace(group: &Group) -> Option<Markup> {
     let (_, most) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.1))?;
     let (x, y) = (time(latest), Axis::linear(most * 1.05, 4.0, number::tick));
     Some(
-        Plot { title: format!("Operations a second over time: {}", group.title()), x, y, lines, level: None, ends: Ends::Right }
-            .html(),
+        Plot {
+            title: format!("Operations a second over time: {}", group.title()),
+            x,
+            y,
+            lines,
+            level: None,
+            ends: Ends::Right,
+        }
+        .html(),
     )
 }
 
@@ -44,7 +51,15 @@ pub(crate) fn phases(phases: &[&Group]) -> Option<Markup> {
     let (least, most) = statistics::range(points().map(|point| point.1))?;
     let y = Axis::logarithmic((10_f64.powf(least), 10_f64.powf(most)), number::tick);
     Some(
-        Plot { title: format!("All phases: {}", first.name()), x: time(latest), y, lines, level: None, ends: Ends::Right }.html(),
+        Plot {
+            title: format!("All phases: {}", first.name()),
+            x: time(latest),
+            y,
+            lines,
+            level: None,
+            ends: Ends::Right,
+        }
+        .html(),
     )
 }
 
@@ -89,6 +104,7 @@ fn rates(row: &Row) -> Option<Points> {
     let moments = row.timeline.as_ref()?.iter();
     let counted: Points = moments.filter_map(|moment| moment.seconds.zip(moment.operations)).collect();
     let between = counted.windows(2).filter(|pair| pair[1].0 > pair[0].0);
-    let points: Points = between.map(|pair| (pair[1].0, (pair[1].1 - pair[0].1).max(0.0) / (pair[1].0 - pair[0].0))).collect();
+    let points: Points =
+        between.map(|pair| (pair[1].0, (pair[1].1 - pair[0].1).max(0.0) / (pair[1].0 - pair[0].0))).collect();
     (points.len() > 1).then_some(points)
 }

@@ -72,11 +72,14 @@ impl Plot {
     }
 
     fn area(&self) -> Area {
-        let widest = |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text_width(text, FONT)).fold(0.0, f64::max);
+        let widest =
+            |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text_width(text, FONT)).fold(0.0, f64::max);
         let left = widest(&mut self.y.ticks.iter().map(|tick| &tick.1)) + 6.0;
         let (top, right) = match self.ends {
             Ends::Top => (HEAD, 8.0),
-            Ends::Right => (10.0, self.lines.iter().map(|line| label_width(&line.label, FONT)).fold(0.0, f64::max) + 12.0),
+            Ends::Right => {
+                (10.0, self.lines.iter().map(|line| label_width(&line.label, FONT)).fold(0.0, f64::max) + 12.0)
+            }
         };
         Area { left, right: WIDTH - right, top, bottom: HEIGHT - FOOT }
     }
@@ -129,7 +132,8 @@ impl Plot {
         let wanted = ends.iter().zip(&self.lines);
         let places = match self.ends {
             Ends::Top => {
-                let sizes: Vec<(f64, f64)> = wanted.map(|(end, line)| (end.0, label_width(&line.label, FONT))).collect();
+                let sizes: Vec<(f64, f64)> =
+                    wanted.map(|(end, line)| (end.0, label_width(&line.label, FONT))).collect();
                 spread(&sizes, 0.0, WIDTH)?
             }
             Ends::Right => spread(&wanted.map(|(end, _)| (end.1, FONT + 2.0)).collect::<Vec<_>>(), 0.0, area.bottom)?,

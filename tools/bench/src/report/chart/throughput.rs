@@ -35,7 +35,8 @@ fn bar(group: &Group, series: &Series) -> Bar {
     let ratio = group.ratio(series).map(number::times);
     let text = value.map_or(String::new(), number::rate);
     let range = series.range().filter(|_| rounds > 1);
-    let ends = range.map_or(String::new(), |(low, high)| format!(", from {} to {}", number::rate(low), number::rate(high)));
+    let ends =
+        range.map_or(String::new(), |(low, high)| format!(", from {} to {}", number::rate(low), number::rate(high)));
     let doubts: String = series.doubts().iter().map(|doubt| format!("; {doubt}")).collect();
     let times = ratio.as_ref().map_or(String::new(), |ratio| format!(" ({ratio})"));
     let tip = format!("{label}: {text}{times}, median of {rounds}{ends}{doubts}");

@@ -13,15 +13,17 @@ use crate::{
 };
 
 const MEMORY: f64 = 0.1;
-/// The paper's hot range, a hundredth of all keys that lie side by side; by itself a cell of phases has a tenth, as much as the memory.
+/// The paper's hot range, a hundredth of all keys that lie side by side; by itself a cell of phases has a tenth, as
+/// much as the memory.
 const HOT: f64 = 0.01;
-/// Scans of a stretch, updates of as many records as a tenth of all keys has and of twice as many, and both mixed. A phase of scans reads each record of a tenth fifty
-/// times; the paper's, of 300 seconds, some thousand times.
+/// Scans of a stretch, updates of as many records as a tenth of all keys has and of twice as many, and both mixed. A
+/// phase of scans reads each record of a tenth fifty times; the paper's, of 300 seconds, some thousand times.
 const OSCILLATION: &[(Workload, f64)] = &[(E, 0.1), (Update, 0.1), (E, 0.1), (Update, 0.2), (E, 0.1), (A, 0.1)];
 /// The same where scans are all over the keys and wait for the disk, so fewer of them.
 const SCATTERED: &[(Workload, f64)] = &[(E, 0.03), (Update, 0.1), (E, 0.03), (Update, 0.1), (E, 0.03), (A, 0.1)];
 /// Scans behind updates of as many records as a tenth has, of twice and of three times as many.
-const RISING: &[(Workload, f64)] = &[(E, 0.1), (Update, 0.1), (E, 0.1), (Update, 0.2), (E, 0.1), (Update, 0.3), (E, 0.1)];
+const RISING: &[(Workload, f64)] =
+    &[(E, 0.1), (Update, 0.1), (E, 0.1), (Update, 0.2), (E, 0.1), (Update, 0.3), (E, 0.1)];
 /// Phases of about two seconds each.
 const FAST: &[(Workload, f64)] =
     &[(E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08)];
@@ -44,7 +46,8 @@ const MEANWHILE: f64 = 0.6;
 type Way = (&'static str, &'static str);
 
 /// Options with their values, the default first.
-const INSERT: &[Way] = &[("auto", "adaptive insert=auto"), ("batch", "adaptive insert=batch"), ("tree", "adaptive insert=tree")];
+const INSERT: &[Way] =
+    &[("auto", "adaptive insert=auto"), ("batch", "adaptive insert=batch"), ("tree", "adaptive insert=tree")];
 const SPLIT: &[Way] = &[("side", "adaptive split=side"), ("down", "adaptive split=down")];
 const PAGE_FILL: &[Way] = &[("even", "adaptive page_fill=even"), ("spread", "adaptive page_fill=spread")];
 
@@ -66,7 +69,8 @@ pub(in super::super) fn suite() -> Suite {
     }
 }
 
-/// One workload each. Scans are measured behind as many as the time allows: it takes ten million and more over all keys until all is adapted.
+/// One workload each. Scans are measured behind as many as the time allows: it takes ten million and more over all keys
+/// until all is adapted.
 fn steady(data: &Data) -> Vec<Cell> {
     let cell = |workload, shape, warmup| Cell::new(workload, shape, data, Unlogged, MEMORY).warmup(warmup);
     vec![

@@ -19,7 +19,8 @@ pub(in super::super) fn suite() -> Suite {
     let data = Data::synthetic(1_000_000, 20_000_000, 8, 100);
     let logged = Data { full: 5_000_000, ..data.clone() };
     let cell = |workload, shape| Cell::new(workload, shape, &data, Unlogged, MEMORY).steady();
-    let uniform = |workload| Cell { stores: Some(&["hash", "rocksdb"]), ..Cell::new(workload, Uniform, &data, Unlogged, MEMORY) };
+    let uniform =
+        |workload| Cell { stores: Some(&["hash", "rocksdb"]), ..Cell::new(workload, Uniform, &data, Unlogged, MEMORY) };
     let batches = Cell { batch: 32, stores: Some(&["hash"]), ..uniform(C) };
     let mut cells = vec![
         batches.compare(Comparison::with(Side::Disk, Metric::Throughput, None)),
@@ -52,7 +53,12 @@ pub(in super::super) fn suite() -> Suite {
         cells,
         groups: vec![
             Group { name: "zipfian none", metric: Metric::Throughput, contains: usual, paper: &[("rocksdb", 11.75)] },
-            Group { name: "zipfian buffered", metric: Metric::Throughput, contains: |cell| with(cell, Buffered), paper: &[] },
+            Group {
+                name: "zipfian buffered",
+                metric: Metric::Throughput,
+                contains: |cell| with(cell, Buffered),
+                paper: &[],
+            },
             Group { name: "zipfian sync", metric: Metric::Throughput, contains: |cell| with(cell, Sync), paper: &[] },
         ],
     }

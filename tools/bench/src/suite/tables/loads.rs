@@ -41,11 +41,17 @@ pub(in super::super) fn suite() -> Suite {
         stores: &["tree", "adaptive", "rocksdb", "lsm", "redb"],
         usual: 3,
         cells,
-        groups: vec![Group { name: "loads", metric: Metric::Throughput, contains: |cell| cell.workload == Load, paper: &[] }],
+        groups: vec![Group {
+            name: "loads",
+            metric: Metric::Throughput,
+            contains: |cell| cell.workload == Load,
+            paper: &[],
+        }],
     }
 }
 
-/// Some thousand records, of which the first one goes for each that comes; then looks at the first one. And all of them taken from both ends.
+/// Some thousand records, of which the first one goes for each that comes; then looks at the first one. And all of them
+/// taken from both ends.
 fn queues() -> Vec<Cell> {
     let queue = Data::synthetic(2000, 2000, 8, 100).keys(Keys::Ordered(Order::Ascending));
     let ends = Data::synthetic(20_000, 300_000, 8, 100).keys(Keys::Ordered(Order::Ascending));

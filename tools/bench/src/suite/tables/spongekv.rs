@@ -48,7 +48,10 @@ pub(in super::super) fn suite() -> Suite {
         stores: &["lsm", "rocksdb", "tree"],
         usual: 2,
         cells,
-        groups: vec![linear("learned against single", Metric::IndexBytes), linear("learned against single", Metric::Throughput)],
+        groups: vec![
+            linear("learned against single", Metric::IndexBytes),
+            linear("learned against single", Metric::Throughput),
+        ],
     }
 }
 
@@ -65,7 +68,12 @@ fn index(data: &Data, (_, single, partitioned, greedy, linear): (u64, f64, Optio
     for (ours, share) in learned {
         cell = cell
             .compare(Comparison::of(ours, SINGLE, Metric::IndexBytes, Some(share / single)))
-            .compare(Comparison::of(ours, PARTITIONED, Metric::IndexBytes, partitioned.map(|partitioned| share / partitioned)))
+            .compare(Comparison::of(
+                ours,
+                PARTITIONED,
+                Metric::IndexBytes,
+                partitioned.map(|partitioned| share / partitioned),
+            ))
             .compare(Comparison::of(ours, SINGLE, Metric::Throughput, None))
             .compare(Comparison::of(ours, "rocksdb", Metric::IndexBytes, None));
     }
@@ -87,5 +95,10 @@ fn kind(kind: &'static str) -> Variant {
 }
 
 fn against_single(cell: Cell) -> Cell {
-    cell.variants(["single", "linear"].map(kind).into()).compare(Comparison::of(LINEAR, SINGLE, Metric::Throughput, None))
+    cell.variants(["single", "linear"].map(kind).into()).compare(Comparison::of(
+        LINEAR,
+        SINGLE,
+        Metric::Throughput,
+        None,
+    ))
 }

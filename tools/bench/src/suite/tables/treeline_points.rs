@@ -95,7 +95,10 @@ fn record_cache(data: &Data) -> Cell {
 
 fn skewed(cell: &Cell, size: u64, durability: Durability) -> bool {
     let plain = cell.variants.iter().all(|variant| variant.settings.is_empty());
-    plain && matches!(cell.distribution, Zipfian | Latest) && cell.data.record_size() == size && cell.durability == durability
+    plain
+        && matches!(cell.distribution, Zipfian | Latest)
+        && cell.data.record_size() == size
+        && cell.durability == durability
 }
 
 fn uniform(cell: &Cell) -> bool {

@@ -78,6 +78,10 @@ fn groups() -> Vec<Group> {
         group("zipfian 1024B none", |cell| plain(cell, Zipfian, 1024), &[("rocksdb", 1.88)]),
         group("uniform 64B none", |cell| plain(cell, Uniform, 64), &[("rocksdb", 2.21)]),
         group("uniform 1024B none", |cell| plain(cell, Uniform, 1024), &[("rocksdb", 2.50)]),
-        group("all none", |cell| [64, 1024].iter().any(|&size| plain(cell, Uniform, size) || plain(cell, Zipfian, size)), &[]),
+        group(
+            "all none",
+            |cell| [64, 1024].iter().any(|&size| plain(cell, Uniform, size) || plain(cell, Zipfian, size)),
+            &[],
+        ),
     ]
 }

@@ -71,8 +71,11 @@ fn every_row_of_a_rich_sample_appears_in_both_files() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(directory.join("suites")).unwrap();
-    let files =
-        [("runs.jsonl", sample::runs()), ("suites/treeline.jsonl", sample::suite()), ("earlier.jsonl", sample::earlier())];
+    let files = [
+        ("runs.jsonl", sample::runs()),
+        ("suites/treeline.jsonl", sample::suite()),
+        ("earlier.jsonl", sample::earlier()),
+    ];
     files.iter().for_each(|(name, lines)| write(&directory, name, lines));
     let report = report(&directory);
     assert_eq!(report.said, "");
@@ -84,7 +87,8 @@ fn every_row_of_a_rich_sample_appears_in_both_files() {
         .skip(1)
         .map(|rest| rest.trim_start().lines().take_while(|line| line.starts_with('|')).count() - 2);
     assert_eq!(rounds.sum::<usize>(), rows);
-    let in_markdown = report.markdown.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---")).count();
+    let in_markdown =
+        report.markdown.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---")).count();
     assert_eq!(report.html.matches("<tr>").count(), in_markdown, "both have the same tables");
     for line in files.iter().flat_map(|(_, lines)| lines).filter(|line| line["kind"] == "comparison") {
         assert!(report.html.contains(line["cell"].as_str().unwrap()), "{line}");
@@ -134,9 +138,13 @@ fn figures_are_medians_a_operation() {
         json!({"operations": 1000, "device_reads": reads, "kernel_write_bytes": 4_096_000, "cpu_seconds": 0.01,
         "ideal_device_reads_per_op": 0.3, "memory_peak": 15 << 20, "load": {"seconds": 90.0, "settle_seconds": null}})
     };
-    let rows: Vec<Value> = [500.0, 700.0, 600.0].into_iter().map(|reads| with(row("tree", 1, 1e3), figures(reads))).collect();
+    let rows: Vec<Value> =
+        [500.0, 700.0, 600.0].into_iter().map(|reads| with(row("tree", 1, 1e3), figures(reads))).collect();
     let markdown = report_of(&rows).markdown;
-    assert_eq!(table(&markdown, "Device and processor"), [["tree", "0.600", "4 KiB", "10.0 µs"], ["ideal", "0.300", "–", "–"],]);
+    assert_eq!(
+        table(&markdown, "Device and processor"),
+        [["tree", "0.600", "4 KiB", "10.0 µs"], ["ideal", "0.300", "–", "–"],]
+    );
     assert_eq!(table(&markdown, "Memory, space and time"), [["tree", "15 MiB", "90.0 s"], ["budget", "16 MiB", "–"]]);
 }
 
@@ -173,7 +181,8 @@ fn rows_that_did_not_end_well_are_shown_with_their_error_beside_their_neighbours
     let report = report_of(&lines);
     assert_eq!(report.markdown.matches("\n### ").count(), 1, "they are one measurement");
     let troubles = table(&report.markdown, "Rows without a result");
-    let told: Vec<[&str; 3]> = troubles.iter().map(|cells| [&cells[2], &cells[4], &cells[5]].map(String::as_str)).collect();
+    let told: Vec<[&str; 3]> =
+        troubles.iter().map(|cells| [&cells[2], &cells[4], &cells[5]].map(String::as_str)).collect();
     assert!(told.contains(&["lmdb", "wrong", "key 7 has the value of key 8"]), "{told:?}");
     assert!(
         told.contains(&["sled", "out of memory", "–"]) && told.contains(&["redb", "hung", "no operation in 60 s"]),

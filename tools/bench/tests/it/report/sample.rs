@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// A store as the sample has it: name, operations a second in workload C, microseconds of the median, device reads and bytes written an operation.
+/// A store as the sample has it: name, operations a second in workload C, microseconds of the median, device reads and
+/// bytes written an operation.
 type Store = (&'static str, f64, f64, f64, f64);
 
 const STORES: [Store; 8] = [
@@ -121,7 +122,8 @@ fn timeline(name: &str, ops: f64) -> Vec<Value> {
     let moment = |second: u32| {
         let stalls = name == "rocksdb" && second % 37 > 33;
         let warm = 1.0 - 0.35 * (-f64::from(second) / 12.0).exp();
-        operations += ops * 0.3 * warm * (1.0 + 0.04 * noise(f64::from(second) + ops)) * if stalls { 0.15 } else { 1.0 };
+        operations +=
+            ops * 0.3 * warm * (1.0 + 0.04 * noise(f64::from(second) + ops)) * if stalls { 0.15 } else { 1.0 };
         let time = f64::from(second) * 0.3;
         let memory = BUDGET * (begin * (1.0 - 0.5 * (-time / 4.0).exp()) + wave * (time * 0.9).sin());
         json!({"seconds": time, "operations": operations.round(), "memory_bytes": memory, "device_reads": second * 9000, "device_writes": 0})
@@ -149,7 +151,9 @@ fn summary(store: &str, workload: &str) -> Value {
 pub(crate) fn suite() -> Vec<Value> {
     let mut lines = Vec::new();
     for (index, (workload, shape, size)) in
-        [("A", "zipfian", 64), ("A", "uniform", 64), ("C", "zipfian", 1024), ("E", "zipfian", 64)].into_iter().enumerate()
+        [("A", "zipfian", 64), ("A", "uniform", 64), ("C", "zipfian", 1024), ("E", "zipfian", 64)]
+            .into_iter()
+            .enumerate()
     {
         let cell = format!("{workload} {shape} {size}B none");
         let row = |(name, ops, median, reads, written): Store| {

@@ -9,7 +9,8 @@ use crate::text::Encoding;
 /// All numbers as one object.
 pub(super) fn of(look: &Look) -> Value {
     let stats = &look.stats;
-    let memory: Map<String, Value> = stats.memory.iter().map(|part| (part.component.to_owned(), part.bytes.into())).collect();
+    let memory: Map<String, Value> =
+        stats.memory.iter().map(|part| (part.component.to_owned(), part.bytes.into())).collect();
     let files: Map<String, Value> = stats.io_by_file.iter().map(|(kind, of)| ((*kind).to_owned(), io(of))).collect();
     let log = &stats.log;
     json!({
@@ -38,7 +39,8 @@ fn io(io: &Counters) -> Value {
 
 fn keyspace(shape: &Shape) -> Value {
     let stats = &shape.stats;
-    let counters: Map<String, Value> = stats.counters.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
+    let counters: Map<String, Value> =
+        stats.counters.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
     json!({
         "name": stats.name,
         "engine": stats.engine,
@@ -66,7 +68,8 @@ fn range(range: &RangeShape) -> Value {
 }
 
 fn survey(survey: &Survey) -> Value {
-    let segment = |&(kind, pages, count): &(&str, u8, u64)| json!({"placement": kind, "pages": pages, "segments": count});
+    let segment =
+        |&(kind, pages, count): &(&str, u8, u64)| json!({"placement": kind, "pages": pages, "segments": count});
     json!({
         "segments": survey.segments.iter().map(segment).collect::<Vec<_>>(),
         "pages": survey.pages,

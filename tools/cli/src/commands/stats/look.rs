@@ -50,7 +50,8 @@ impl Shape {
         self.survey.as_ref().and_then(|survey| scaled(survey.sampled_record_bytes, survey))
     }
 
-    /// Records of whatever engine, about: some of them may be replaced or deleted already, and a hash index counts a sample of its entries.
+    /// Records of whatever engine, about: some of them may be replaced or deleted already, and a hash index counts a
+    /// sample of its entries.
     pub(super) fn records(&self) -> u64 {
         let counted = |name| self.counter(name).unwrap_or(0);
         let in_tables = counted("table_records").saturating_sub(counted("table_tombstones"));
@@ -73,5 +74,6 @@ impl Shape {
 
 /// A number of the sample for all pages; `None` without a sample.
 fn scaled(number: u64, survey: &Survey) -> Option<u64> {
-    (survey.sampled_pages > 0).then(|| (number as f64 / survey.sampled_pages as f64 * survey.pages as f64).round() as u64)
+    (survey.sampled_pages > 0)
+        .then(|| (number as f64 / survey.sampled_pages as f64 * survey.pages as f64).round() as u64)
 }

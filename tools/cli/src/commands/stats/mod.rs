@@ -15,11 +15,12 @@ use crate::{
 
 /// Prints what the database holds and takes, in six lines; with --all everything that is counted
 ///
-/// The lines are: keyspaces; records, as estimated from samples and from what tables count; disk, the bytes of all files; memory, held now
-/// and the budget; log, which the next opening replays; and state, which is good unless writing has stopped or background work is put off.
+/// The lines are: keyspaces; records, as estimated from samples and from what tables count; disk, the bytes of all
+/// files; memory, held now and the budget; log, which the next opening replays; and state, which is good unless writing
+/// has stopped or background work is put off.
 ///
-/// With --all: the memory of each component, device requests by kind of file, and all counters of each keyspace, counted since this command has opened the
-/// database. --json prints all of it.
+/// With --all: the memory of each component, device requests by kind of file, and all counters of each keyspace,
+/// counted since this command has opened the database. --json prints all of it.
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
     #[command(flatten)]

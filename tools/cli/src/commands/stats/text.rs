@@ -95,7 +95,8 @@ fn keyspace(shape: &Shape, lines: &mut Lines) {
     }
     shape.ranges.iter().for_each(|range| of_range(range, lines));
     for (what, names) in GROUPS {
-        let numbers: Vec<String> = names.iter().filter_map(|(name, says)| Some(says.of(shape.counter(name)?))).collect();
+        let numbers: Vec<String> =
+            names.iter().filter_map(|(name, says)| Some(says.of(shape.counter(name)?))).collect();
         known.extend(names.iter().map(|(name, _)| *name));
         if !numbers.is_empty() {
             lines.line(what, numbers.join(", "));
@@ -162,10 +163,17 @@ use Says::{Count, Name, Size};
 
 /// Lines of a keyspace with the counters that they tell; what is in none of them has a line of its own.
 const GROUPS: [(&str, &[(&str, Says)]); 12] = [
-    ("space", &[("file_bytes", Size("in the file")), ("used_bytes", Size("in use")), ("hole_bytes", Size("given back"))]),
+    (
+        "space",
+        &[("file_bytes", Size("in the file")), ("used_bytes", Size("in use")), ("hole_bytes", Size("given back"))],
+    ),
     (
         "index",
-        &[("segments", Count("segments")), ("overflow_pages", Count("overflow pages")), ("index_bytes", Size("of memory"))],
+        &[
+            ("segments", Count("segments")),
+            ("overflow_pages", Count("overflow pages")),
+            ("index_bytes", Size("of memory")),
+        ],
     ),
     (
         "pages read",
@@ -271,6 +279,9 @@ mod tests {
     #[test]
     fn numbers_are_readable() {
         assert_eq!([0, 12, 999, 1_000, 1_234_567].map(count), ["0", "12", "999", "1,000", "1,234,567"]);
-        assert_eq!([0, 1023, 1024, 3 << 19, 5 << 30].map(size), ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 MiB", "5.0 GiB"]);
+        assert_eq!(
+            [0, 1023, 1024, 3 << 19, 5 << 30].map(size),
+            ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 MiB", "5.0 GiB"]
+        );
     }
 }

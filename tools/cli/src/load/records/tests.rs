@@ -27,7 +27,12 @@ fn lines_and_their_ends() {
     let records = read(Content::Lines, b"one\r\n\ntw\ro\nlast");
     assert_eq!(
         records,
-        [record(1, "one", "at 1"), Err("2: the key is empty".to_owned()), record(3, "tw\ro", "at 3"), record(4, "last", "at 4")]
+        [
+            record(1, "one", "at 1"),
+            Err("2: the key is empty".to_owned()),
+            record(3, "tw\ro", "at 3"),
+            record(4, "last", "at 4")
+        ]
     );
     assert_eq!(read(Content::Lines, b""), []);
 }

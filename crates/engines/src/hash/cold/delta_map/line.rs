@@ -1,4 +1,5 @@
-//! One line of a delta map with its slots, as maps are made: the lines of the map before are copied out, those of the next one copied in.
+//! One line of a delta map with its slots, as maps are made: the lines of the map before are copied out, those of the
+//! next one copied in.
 
 use ecotone_substrate::{
     Result,

@@ -1,8 +1,10 @@
-//! Which deltas may have a key, for one partition: buckets by hash, of slots with eight bits of tag and eight of delta (decision 9, "The cold tier").
+//! Which deltas may have a key, for one partition: buckets by hash, of slots with eight bits of tag and eight of delta
+//! (decision 9, "The cold tier").
 //!
-//! A bucket's slots stand one behind the other, those of younger deltas first, and buckets follow each other by hash. A line of 64 bytes has the place of the
-//! first slot of 60 buckets, and the number of slots of each; so a search looks at one line, and at one or two of slots. A map never changes. It is made of
-//! the one before and of the tags of deltas that have come, all in the order of hashes, in one pass.
+//! A bucket's slots stand one behind the other, those of younger deltas first, and buckets follow each other by hash. A
+//! line of 64 bytes has the place of the first slot of 60 buckets, and the number of slots of each; so a search looks
+//! at one line, and at one or two of slots. A map never changes. It is made of the one before and of the tags of deltas
+//! that have come, all in the order of hashes, in one pass.
 
 mod build;
 mod line;
@@ -99,7 +101,8 @@ impl DeltaMap {
     fn range(&self, bucket: u64) -> Option<Range<u64>> {
         let place = (bucket % BUCKETS) as usize;
         let (first, counts) = self.line((bucket / BUCKETS) as usize).split_first_chunk().expect("a line is longer");
-        let before: u32 = counts[..place].iter().filter(|count| **count != CROWDED).map(|count| u32::from(*count)).sum();
+        let before: u32 =
+            counts[..place].iter().filter(|count| **count != CROWDED).map(|count| u32::from(*count)).sum();
         let start = u64::from(u32::from_le_bytes(*first)) + u64::from(before);
         (counts[place] != CROWDED).then(|| start..start + u64::from(counts[place]))
     }

@@ -57,7 +57,8 @@ fn every_flipped_byte_is_noticed_where_it_is_or_is_in_no_block() {
     }
 }
 
-/// A run of which any sector was not written, or holds what another page has there: no answer is wrong, and the place is told.
+/// A run of which any sector was not written, or holds what another page has there: no answer is wrong, and the place
+/// is told.
 #[test]
 fn trap_06_every_sector_of_a_run_counts() {
     for kind in [DELTA, RunKind::Base(Stretch::ALL)] {
@@ -129,7 +130,8 @@ fn a_changed_block_with_a_right_checksum_fails_the_check_or_is_a_whole_one() {
     assert!((1..8 * 1024).contains(&passed), "a value may be any");
 }
 
-/// What searches do not look at: the slot of a record that is another's, in a delta of which other partitions' stretches are gone.
+/// What searches do not look at: the slot of a record that is another's, in a delta of which other partitions'
+/// stretches are gone.
 #[test]
 fn a_slot_that_says_something_else_is_noticed_in_a_part_of_a_delta() {
     let (disk, records) = original(DELTA);

@@ -51,6 +51,8 @@ fn without_memory_nothing_is_written() {
     let mut frame = frame(&environment);
     let records = usual(1_000, 0);
     let (run, _) = write(&environment, NAME, DELTA, 4096, &records).unwrap().unwrap();
-    assert!(records.iter().all(|((hash, key), value)| ask(&run, *hash, key, &mut frame).unwrap().as_ref() == Some(value)));
+    assert!(
+        records.iter().all(|((hash, key), value)| ask(&run, *hash, key, &mut frame).unwrap().as_ref() == Some(value))
+    );
     assert!(environment.health.check().is_ok());
 }

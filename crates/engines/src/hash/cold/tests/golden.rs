@@ -27,14 +27,20 @@ const HEADER: [(usize, &str); 15] = [
 /// The labels of a block.
 fn block(run: &Run, number: u32, frame: &mut storage::Block) -> Vec<(usize, &'static str)> {
     let block = run.read(number, frame).unwrap();
-    let mut labels = vec![(4, "checksum of the block"), (2, "records"), (2, "heap start"), (8, "hash of the first record")];
+    let mut labels =
+        vec![(4, "checksum of the block"), (2, "records"), (2, "heap start"), (8, "hash of the first record")];
     labels.extend([(2, "slot: bits of the hash"), (2, "offset")].repeat(block.len()));
     let entries: Vec<_> = block.entries().map(|entry| entry.unwrap()).collect();
     let bytes = |entry: &Entry<'_>| record_bytes(entry.key.len(), entry.value.map_or(0, <[u8]>::len)) - 4;
     labels.push((1024 - 16 - 4 * block.len() - entries.iter().map(bytes).sum::<usize>(), "gap"));
     for entry in entries.iter().rev() {
         let (key, value) = (entry.key.len(), entry.value.map_or(0, <[u8]>::len));
-        labels.extend([(1, "record: kind"), (bytes(entry) - 1 - key - value, "lengths"), (key, "key"), (value, "value")]);
+        labels.extend([
+            (1, "record: kind"),
+            (bytes(entry) - 1 - key - value, "lengths"),
+            (key, "key"),
+            (value, "value"),
+        ]);
     }
     labels
 }
@@ -47,7 +53,12 @@ fn check(name: &str, kind: RunKind, records: &Records) {
     let mut frame = frame(&environment);
     (0..run.blocks()).for_each(|number| labels.extend(block(&run, number, &mut frame)));
     labels.push((4096 - 1024 * run.blocks() as usize, "to the end of the page"));
-    labels.extend([(8, "fences: hash of the first record"), (1, "shift"), (7, "zero"), (2 * run.blocks() as usize, "numbers")]);
+    labels.extend([
+        (8, "fences: hash of the first record"),
+        (1, "shift"),
+        (7, "zero"),
+        (2 * run.blocks() as usize, "numbers"),
+    ]);
     labels.extend([(2 * (64 - run.blocks() as usize), "no blocks"), (4096 - 144, "to the end of the page")]);
     let tags = tags.of(Stretch::ALL).count();
     if tags > 0 {

@@ -1,4 +1,5 @@
-//! Maps that the first search makes: what an opening does not read, what a search reads, who waits, what is wanting and what is damaged.
+//! Maps that the first search makes: what an opening does not read, what a search reads, who waits, what is wanting and
+//! what is damaged.
 
 use std::thread;
 
@@ -37,7 +38,8 @@ fn an_opening_reads_headers_and_fences_and_a_search_the_tags_of_its_partition() 
     let world = world();
     let before = read(&world);
     let runs = world.opened(&world.environment);
-    let all: Vec<Arc<Run>> = runs.deltas().runs().cloned().chain(runs.partitions().filter_map(|p| p.base().cloned())).collect();
+    let all: Vec<Arc<Run>> =
+        runs.deltas().runs().cloned().chain(runs.partitions().filter_map(|p| p.base().cloned())).collect();
     let fences: u64 = all.iter().map(|run| run.index_bytes()).sum();
     assert_eq!(read(&world) - before, all.len() as u64 * PAGE as u64 + fences);
     let pages = |run: &Arc<Run>| run.tags_form().pages(run.records());
@@ -48,7 +50,10 @@ fn an_opening_reads_headers_and_fences_and_a_search_the_tags_of_its_partition() 
         let estimate = partition.delta_records();
         partition.prepare().unwrap();
         let (there, read_now) = (partition.delta_records(), read(&world) - before);
-        assert!(is_made(partition) && there.abs_diff(estimate) < there / 10, "{there} records where {estimate} were expected");
+        assert!(
+            is_made(partition) && there.abs_diff(estimate) < there / 10,
+            "{there} records where {estimate} were expected"
+        );
         assert!(read_now > 0 && read_now <= tags / 2 + 5 * 2 * PAGE as u64, "{read_now} bytes of {tags}");
         partition.prepare().unwrap();
         partition.search(hash);
@@ -133,7 +138,9 @@ fn without_memory_for_a_map_all_deltas_are_asked_and_it_is_made_later() {
     }
     let partition = world.runs.partition(0).clone();
     let find = |frame: &mut storage::Block| {
-        for ((hash, key), expected) in world.newest.iter().filter(|((hash, _), _)| partition.stretch().has(*hash)).take(300) {
+        for ((hash, key), expected) in
+            world.newest.iter().filter(|((hash, _), _)| partition.stretch().has(*hash)).take(300)
+        {
             let mut value = Vec::new();
             let found = partition.find(*hash, key, frame, &mut value).unwrap().then_some(value);
             assert_eq!(found.as_ref(), expected.as_ref());

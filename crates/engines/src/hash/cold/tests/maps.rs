@@ -58,15 +58,20 @@ impl World {
         self.runs = self.runs.with_delta(&self.environment.memory, Arc::new(run), tags).unwrap();
     }
 
-    /// All that the partition of a hash has becomes its base, or those of its halves. Meanwhile a delta of so many records comes, if any.
+    /// All that the partition of a hash has becomes its base, or those of its halves. Meanwhile a delta of so many
+    /// records comes, if any.
     pub(super) fn fold(&mut self, hash: u64, halves: bool, meanwhile: usize) {
         let stretch = self.runs.partition(hash).stretch();
         let stretches = stretch.halves().filter(|_| halves).map_or_else(|| vec![stretch], Vec::from);
-        let living: Records = self.newest.iter().filter(|(_, v)| v.is_some()).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let living: Records =
+            self.newest.iter().filter(|(_, v)| v.is_some()).map(|(k, v)| (k.clone(), v.clone())).collect();
         let (folded, mut parts) = (self.until, Vec::new());
         for stretch in stretches {
             let (name, kind) = (self.name(), RunKind::Base(stretch));
-            parts.push((stretch, write(&self.environment, name, kind, 1024, &living).unwrap().map(|(run, _)| Arc::new(run))));
+            parts.push((
+                stretch,
+                write(&self.environment, name, kind, 1024, &living).unwrap().map(|(run, _)| Arc::new(run)),
+            ));
         }
         if meanwhile > 0 {
             self.compact(meanwhile, 2_000);
@@ -91,20 +96,23 @@ impl World {
                 records.insert((cursor.hash(), cursor.key().to_vec()), cursor.value().map(<[u8]>::to_vec));
             }
         }
-        let [RunKind::Delta { from, .. }, RunKind::Delta { until, .. }] = [&goes[first], &goes[end - 1]].map(|run| run.kind())
+        let [RunKind::Delta { from, .. }, RunKind::Delta { until, .. }] =
+            [&goes[first], &goes[end - 1]].map(|run| run.kind())
         else {
             panic!("a base is no delta")
         };
         let (name, kind) = (self.name(), RunKind::Delta { from, until });
-        let merged = write(&self.environment, name, kind, 1024, &records).unwrap().map(|(run, tags)| (Arc::new(run), tags));
+        let merged =
+            write(&self.environment, name, kind, 1024, &records).unwrap().map(|(run, tags)| (Arc::new(run), tags));
         self.runs = self.runs.with_merged(&self.environment.memory, first..end, merged).unwrap();
     }
 
     /// The same runs, opened anew. No search has been there.
     pub(super) fn opened(&self, environment: &Environment) -> Runs {
         let deltas: Vec<_> = self.runs.deltas().runs().map(|run| run.name()).collect();
-        let named =
-            |partition: &Arc<Partition>| ((partition.stretch(), partition.base().map(|base| base.name())), partition.folded());
+        let named = |partition: &Arc<Partition>| {
+            ((partition.stretch(), partition.base().map(|base| base.name())), partition.folded())
+        };
         let partitions: Vec<_> = self.runs.partitions().map(named).collect();
         Runs::open(environment, &deltas, &partitions).unwrap()
     }
@@ -250,7 +258,8 @@ fn a_map_grows_with_its_base() {
     assert!(f64::from(astray as u32) / f64::from(asked) < 0.035, "{astray} of {asked} were led astray");
 }
 
-/// Hashes on both sides of the boundary between the first and the second of three buckets, which differ in the bits that tags leave out.
+/// Hashes on both sides of the boundary between the first and the second of three buckets, which differ in the bits
+/// that tags leave out.
 fn near_a_boundary(key: &[u8]) -> u64 {
     0x5555_5555_5500_0000 | u64::from(crc32c(0, key)) & 0xff_ffff
 }

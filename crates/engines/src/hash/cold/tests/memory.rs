@@ -5,7 +5,8 @@ use super::*;
 /// Records of a base of 9 MB, one of 256 of 20 million records.
 const RECORDS: u64 = 80_000;
 
-/// A base of records of 8 + 100 bytes in blocks of `block` bytes, and deltas with so many of them. What the partition without and with its map has leased.
+/// A base of records of 8 + 100 bytes in blocks of `block` bytes, and deltas with so many of them. What the partition
+/// without and with its map has leased.
 fn partition(environment: &Environment, block: usize, in_deltas: u64) -> (Partition, [f64; 2]) {
     let base = write(environment, NAME, RunKind::Base(Stretch::ALL), block, &usual(RECORDS, 0)).unwrap().unwrap();
     let partition = Partition::new(Stretch::ALL, Some(Arc::new(base.0)), 0);
@@ -14,7 +15,8 @@ fn partition(environment: &Environment, block: usize, in_deltas: u64) -> (Partit
     for number in 0..20 {
         let (name, from) = (Name { number: 10 + number, ..NAME }, 4096 * u64::from(1 + number));
         let kind = RunKind::Delta { from, until: from + 4096 };
-        let (run, its) = write(environment, name, kind, block, &usual(each, each * u64::from(number))).unwrap().unwrap();
+        let (run, its) =
+            write(environment, name, kind, block, &usual(each, each * u64::from(number))).unwrap().unwrap();
         let (more, slot) = deltas.with(Arc::new(run));
         deltas = more;
         tags.push((slot, its));
@@ -30,7 +32,8 @@ fn leased(environment: &Environment) -> f64 {
     environment.memory.used(&[Component::ColdIndex]) as f64
 }
 
-/// What the fences of a delta lease for each of its records: 60,000, a 32nd of a budget of 220 MiB. All partitions share them.
+/// What the fences of a delta lease for each of its records: 60,000, a 32nd of a budget of 220 MiB. All partitions
+/// share them.
 fn delta_fences(environment: &Environment, block: usize) -> f64 {
     let (before, name) = (leased(environment), Name { number: 8, ..NAME });
     let _delta = write(environment, name, DELTA, block, &usual(60_000, 0)).unwrap();
@@ -43,7 +46,8 @@ fn a_cold_key_takes_so_many_bytes_of_memory() {
     for block in [4096, 2048] {
         let environment = environment(&SimStorage::new(1));
         let (partition, [base, map]) = partition(&environment, block, RECORDS / 4);
-        let (base, map, deltas) = (base / RECORDS as f64, map / RECORDS as f64, delta_fences(&environment, block) / 4.0);
+        let (base, map, deltas) =
+            (base / RECORDS as f64, map / RECORDS as f64, delta_fences(&environment, block) / 4.0);
         eprintln!(
             "blocks of {block}, bytes a cold key: base {base}, map {map}, fences of deltas {deltas}, all {}",
             base + map + deltas

@@ -42,7 +42,13 @@ fn frame(environment: &Environment) -> storage::Block {
 }
 
 /// Writes a run of the records that its kind takes.
-fn write(environment: &Environment, name: Name, kind: RunKind, block: usize, records: &Records) -> Result<Option<(Run, Tags)>> {
+fn write(
+    environment: &Environment,
+    name: Name,
+    kind: RunKind,
+    block: usize,
+    records: &Records,
+) -> Result<Option<(Run, Tags)>> {
     let mut writer = RunWriter::create(environment, name, kind, block)?;
     for ((hash, key), value) in records.iter().filter(|((hash, _), _)| kind.stretch().has(*hash)) {
         writer.push(*hash, key, value.as_deref())?;

@@ -1,4 +1,5 @@
-//! A crash at every I/O of compactions, folds and merges (traps 11 and 14): what a durable record names is there, and whole.
+//! A crash at every I/O of compactions, folds and merges (traps 11 and 14): what a durable record names is there, and
+//! whole.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,8 @@ use super::*;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Works until all is done or the machine is off. For each address at which the log may begin then, what all below it had come to.
+/// Works until all is done or the machine is off. For each address at which the log may begin then, what all below it
+/// had come to.
 fn work(world: &World) -> BTreeMap<Address, Model> {
     let (mut model, mut random) = (Model::new(), SmallRng::seed_from_u64(5));
     let mut history = BTreeMap::from([(Address::FIRST, Model::new())]);
@@ -53,7 +55,8 @@ fn trap_11_a_crash_at_any_moment_of_a_compaction_loses_nothing() {
         for (number, kept) in world.journal.survivors().into_iter().enumerate() {
             for how in [Crash::KeepAll, Crash::DropAll, Crash::Random(index)] {
                 let environment = world.disk.crash(how).environment(SEED, 64 << 20);
-                let runs = open(&environment, &kept).unwrap_or_else(|e| panic!("I/O {index}, {how:?}, record {number}: {e}"));
+                let runs =
+                    open(&environment, &kept).unwrap_or_else(|e| panic!("I/O {index}, {how:?}, record {number}: {e}"));
                 check(&environment, &runs);
                 compare(&environment, &runs, &history[&kept.begin]);
             }

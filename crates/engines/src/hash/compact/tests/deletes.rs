@@ -61,7 +61,8 @@ fn trap_09_a_delete_in_place_over_a_cold_copy_hides_it_for_ever() {
     assert!(world.value(b"never there").is_none() && world.hash.cold.runs().base_bytes() == 0);
 }
 
-/// Without a newer one that is durable, what was promised stays, although a newer one is in memory (decision 10, invariant 35).
+/// Without a newer one that is durable, what was promised stays, although a newer one is in memory (decision 10,
+/// invariant 35).
 #[test]
 fn trap_15_what_was_promised_is_not_left_behind_for_what_was_not() {
     World::both(1).iter().for_each(keeps_what_was_promised);
@@ -86,8 +87,8 @@ fn keeps_what_was_promised(world: &World) {
     assert_eq!(value, b"promised", "after a crash it is there as it was promised, or newer");
 }
 
-/// The log is synced when every record was judged and what lives is durable in a run, and before anything says that the rest is gone: then whatever a record was
-/// left behind for is in the log (decision 10, invariant 35).
+/// The log is synced when every record was judged and what lives is durable in a run, and before anything says that the
+/// rest is gone: then whatever a record was left behind for is in the log (decision 10, invariant 35).
 #[test]
 fn trap_15_the_log_is_synced_between_the_last_judgement_and_the_record() {
     let world = World::new(1, true);

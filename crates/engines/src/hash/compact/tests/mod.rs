@@ -96,7 +96,8 @@ impl Journal {
         let records = self.records();
         let before = std::mem::replace(&mut *self.synced.lock().unwrap(), records.len() - 1);
         let needed = files(records.last().unwrap());
-        let gone: BTreeSet<_> = records[before..].iter().flat_map(files).filter(|file| !needed.contains(file)).collect();
+        let gone: BTreeSet<_> =
+            records[before..].iter().flat_map(files).filter(|file| !needed.contains(file)).collect();
         gone.into_iter().for_each(|file| drop(self.environment.storage.remove(file)));
     }
 }
@@ -217,7 +218,13 @@ impl World {
     }
 
     fn compactor(&self) -> Compactor<'_> {
-        Compactor { hash: &self.hash, environment: &self.environment, install: &self.journal, goals: self.goals, is_idle: false }
+        Compactor {
+            hash: &self.hash,
+            environment: &self.environment,
+            install: &self.journal,
+            goals: self.goals,
+            is_idle: false,
+        }
     }
 
     /// All that has been written so far goes into deltas.

@@ -31,7 +31,8 @@ pub(super) fn write(world: &World, model: &mut Model, random: &mut SmallRng, key
 #[test]
 fn random_writes_compactions_folds_and_merges_follow_the_model() {
     for seed in 0..10 {
-        let (mut world, mut model, mut random) = (World::new(seed, seed % 2 == 0), Model::new(), SmallRng::seed_from_u64(seed));
+        let (mut world, mut model, mut random) =
+            (World::new(seed, seed % 2 == 0), Model::new(), SmallRng::seed_from_u64(seed));
         world.goals.compaction = if seed % 4 < 2 { Compaction::Lookup } else { Compaction::Scan };
         let keys = 3_000u32;
         for _ in 0..60 {
@@ -59,7 +60,8 @@ fn random_writes_compactions_folds_and_merges_follow_the_model() {
         assert!(runs.deltas().is_empty());
         let records: u64 = runs.partitions().filter_map(|partition| partition.base()).map(|base| base.records()).sum();
         assert_eq!(records, model.len() as u64, "nothing but what lives");
-        (0..keys).for_each(|key| assert_eq!(world.value(&key.to_be_bytes()).as_ref(), model.get(&key.to_be_bytes()[..])));
+        (0..keys)
+            .for_each(|key| assert_eq!(world.value(&key.to_be_bytes()).as_ref(), model.get(&key.to_be_bytes()[..])));
         assert!(runs.partitions().count() > 2, "partitions were halved");
     }
 }
@@ -133,7 +135,8 @@ fn what_has_left_memory_is_compacted_from_its_segments() {
         }
         world.compact().unwrap();
         world.fold_all().unwrap();
-        (0..2_000u32).for_each(|key| assert_eq!(world.value(&key.to_be_bytes()).as_ref(), model.get(&key.to_be_bytes()[..])));
+        (0..2_000u32)
+            .for_each(|key| assert_eq!(world.value(&key.to_be_bytes()).as_ref(), model.get(&key.to_be_bytes()[..])));
     }
 }
 

@@ -1,4 +1,5 @@
-//! All orders of a compaction beside who writes and reads its key, within a number of preemptions, by loom (decision 10, M6).
+//! All orders of a compaction beside who writes and reads its key, within a number of preemptions, by loom (decision
+//! 10, M6).
 
 use ecotone_sys::primitive::loom::{model::Builder, thread};
 
@@ -7,7 +8,8 @@ use crate::hash::tests::fill_up;
 
 const KEY: &[u8] = b"k";
 
-/// Tries the orders of `work` with at most so many preemptions. It begins with a key whose only record is to be compacted, up to the address that `work` gets.
+/// Tries the orders of `work` with at most so many preemptions. It begins with a key whose only record is to be
+/// compacted, up to the address that `work` gets.
 fn all_orders(preemptions: usize, work: impl Fn(Arc<World>, Address) + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -15,7 +17,8 @@ fn all_orders(preemptions: usize, work: impl Fn(Arc<World>, Address) + Send + Sy
     builder.check(move || {
         let disk = SimStorage::new(1);
         let environment = disk.environment(SEED, 16 << 20);
-        let hash = Hash::new(&Domain::new(), &environment.memory, SEED, Sizes { bucket_bits: 0, frames: 2, copies: 0 }).unwrap();
+        let hash = Hash::new(&Domain::new(), &environment.memory, SEED, Sizes { bucket_bits: 0, frames: 2, copies: 0 })
+            .unwrap();
         fill_up(&hash);
         let journal = Journal::new(&environment, true);
         let world = Arc::new(World { disk, environment, hash: Arc::new(hash), journal, goals: Goals::TINY });
@@ -85,8 +88,9 @@ fn a_reader_beside_an_upsert_and_a_compaction_finds_one_of_both() {
     });
 }
 
-/// The update goes by a search from before the key got its record. It fails where entries are freed before all are unpinned who may go by the old BEGIN. The
-/// compaction goes first, so that two interruptions do: of the compaction before it raises BEGIN, and of the update when it has read that.
+/// The update goes by a search from before the key got its record. It fails where entries are freed before all are
+/// unpinned who may go by the old BEGIN. The compaction goes first, so that two interruptions do: of the compaction
+/// before it raises BEGIN, and of the update when it has read that.
 #[test]
 fn an_update_by_an_old_search_beside_a_compaction_is_refused() {
     all_orders(2, |world, _| {

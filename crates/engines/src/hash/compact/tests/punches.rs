@@ -1,5 +1,5 @@
-//! What is punched out of deltas is read by nobody any more (trap 5): not by merges, not for neighbours whose records are in the same blocks, not by who has an
-//! older list.
+//! What is punched out of deltas is read by nobody any more (trap 5): not by merges, not for neighbours whose records
+//! are in the same blocks, not by who has an older list.
 
 use super::*;
 

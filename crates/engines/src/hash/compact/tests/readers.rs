@@ -16,7 +16,8 @@ fn filled() -> World {
     world
 }
 
-/// A reader knows its block and has not read it when the partition is folded, its old base loses its name, and what it has of the deltas could be punched.
+/// A reader knows its block and has not read it when the partition is folded, its old base loses its name, and what it
+/// has of the deltas could be punched.
 #[test]
 fn no_false_absence_on_a_block_read_that_a_fold_passes() {
     let world = filled();
@@ -42,7 +43,8 @@ fn no_false_absence_on_a_block_read_that_a_fold_passes() {
     assert_eq!(world.value(&key), Some(vec![0; 100]));
 }
 
-/// A search stands still before or behind the read of its block; meanwhile its record goes into another base, and the file that it reads loses its name.
+/// A search stands still before or behind the read of its block; meanwhile its record goes into another base, and the
+/// file that it reads loses its name.
 #[test]
 fn trap_07_a_search_that_folds_pass_goes_on() {
     for stops in 1..=2 {
@@ -58,13 +60,17 @@ fn trap_07_a_search_that_folds_pass_goes_on() {
             world.fold_all().unwrap();
             world.journal.sync();
             let there = world.disk.files();
-            assert!(!before.is_empty() && before.keys().all(|file| !there.contains_key(file)), "all bases were replaced");
+            assert!(
+                !before.is_empty() && before.keys().all(|file| !there.contains_key(file)),
+                "all bases were replaced"
+            );
             assert_eq!((0..10).find_map(|_| search.step()), Some(Some(vec![0; 100])));
         });
     }
 }
 
-/// Compacts beside somebody who is pinned again and again, and has an entry that was there when he was pinned last before BEGIN rose. Whether there was such a pin.
+/// Compacts beside somebody who is pinned again and again, and has an entry that was there when he was pinned last
+/// before BEGIN rose. Whether there was such a pin.
 fn entry_outlasts_a_pin() -> bool {
     let world = World::new(1, true);
     world.set(b"key", b"value");

@@ -1,5 +1,6 @@
-//! Compaction by scan beside that by lookup (H8). `ECOTONE_HASH_SCAN=1000000 ECOTONE_HASH_SCAN_DIR=/an/empty/directory cargo test --release -p ecotone-engines
-//! --lib hash::compact::tests::scans -- --nocapture` measures both on a disk, with a log of so many records.
+//! Compaction by scan beside that by lookup (H8). `ECOTONE_HASH_SCAN=1000000 ECOTONE_HASH_SCAN_DIR=/an/empty/directory
+//! cargo test --release -p ecotone-engines --lib hash::compact::tests::scans -- --nocapture` measures both on a disk,
+//! with a log of so many records.
 
 use std::{env, path::Path, time::Instant};
 
@@ -19,7 +20,8 @@ struct Cost {
     nanoseconds: u64,
     reads: u64,
     read_bytes: u64,
-    /// What lives, and what a scan knows it by, when the delta begins to be written; not what it is read and written by.
+    /// What lives, and what a scan knows it by, when the delta begins to be written; not what it is read and written
+    /// by.
     memory: usize,
     records: u64,
 }
@@ -74,7 +76,8 @@ struct Way {
     on_disk: bool,
 }
 
-/// Writes so many records, of keys drawn from half as many, none of which is changed in place any more, and compacts the oldest part of their log.
+/// Writes so many records, of keys drawn from half as many, none of which is changed in place any more, and compacts
+/// the oldest part of their log.
 fn measure(way: Way, environment: Environment, disk: SimStorage, count: u64) -> Cost {
     let frames = (count * 132 / FRAME + 16) as usize;
     let sizes = Sizes { bucket_bits: (count / 8).ilog2(), frames: frames.next_power_of_two(), copies: 0 };
@@ -131,7 +134,8 @@ fn compact_part(world: &World, way: Way, end: Address) -> Cost {
 fn memory_of_scan(compactor: &Compactor<'_>, until: Address) -> usize {
     let used = || compactor.environment.memory.used(&[Component::Frames]);
     let (held, bounds) = (used(), compactor.hash.log.bounds());
-    let _candidates = compactor.candidates(Region { from: bounds.begin(), until }, bounds.safe(), compactor.promised()).unwrap();
+    let _candidates =
+        compactor.candidates(Region { from: bounds.begin(), until }, bounds.safe(), compactor.promised()).unwrap();
     used() - held
 }
 

@@ -1,4 +1,5 @@
-//! What folding costs: bytes written for an update, and bytes on disk for a record (decision 9, "Write amplification" and "Space").
+//! What folding costs: bytes written for an update, and bytes on disk for a record (decision 9, "Write amplification"
+//! and "Space").
 
 use ecotone_substrate::storage::FileKind;
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::SliceRandom};
@@ -56,7 +57,8 @@ impl Loaded {
     }
 }
 
-/// A record that is appended is written once to a delta and makes two be written in folds; with blocks and fences a tenth more.
+/// A record that is appended is written once to a delta and makes two be written in folds; with blocks and fences a
+/// tenth more.
 #[test]
 fn an_appended_record_is_written_three_times_and_space_stays_below_1_6() {
     let mut loaded = Loaded::new();
@@ -65,8 +67,9 @@ fn an_appended_record_is_written_three_times_and_space_stays_below_1_6() {
     let mut random = SmallRng::seed_from_u64(3);
     let uniform: Vec<u64> = (0..3 * RECORDS).map(|_| random.random_range(0..RECORDS)).collect();
     // About Zipf: ranks whose logarithms are spread evenly.
-    let skewed: Vec<u64> =
-        (0..6 * RECORDS).map(|_| names[((RECORDS as f64).powf(random.random::<f64>()) as usize).min(names.len() - 1)]).collect();
+    let skewed: Vec<u64> = (0..6 * RECORDS)
+        .map(|_| names[((RECORDS as f64).powf(random.random::<f64>()) as usize).min(names.len() - 1)])
+        .collect();
     for (name, keys) in [("uniform", uniform), ("skewed", skewed)] {
         let (written, appended) = loaded.measure(keys.into_iter());
         let space = loaded.space();

@@ -1,4 +1,5 @@
-//! Updates beside a compaction that stands still at its files: what it has copied changes no more (decision 10, invariants 6 and 11).
+//! Updates beside a compaction that stands still at its files: what it has copied changes no more (decision 10,
+//! invariants 6 and 11).
 
 use std::thread;
 
@@ -16,7 +17,8 @@ fn frozen(world: &World) -> Address {
     until
 }
 
-/// What an update leaves of the value "1" if it comes while a compaction stands still for the so manieth time; `None` if it does so less often.
+/// What an update leaves of the value "1" if it comes while a compaction stands still for the so manieth time; `None`
+/// if it does so less often.
 fn beside_compaction(stops: usize, update: fn(&World)) -> Option<Option<Vec<u8>>> {
     let world = World::new(1, true);
     world.set(KEY, b"1");
@@ -58,7 +60,8 @@ fn trap_10_what_compaction_copies_is_not_changed_in_place() {
     leaves(|world| world.hash.modify(KEY, &mut |_, _| Outcome::Delete).unwrap(), None);
 }
 
-/// The value was read where it could still be changed in place, and all of a compaction or a part of it comes before the update is written.
+/// The value was read where it could still be changed in place, and all of a compaction or a part of it comes before
+/// the update is written.
 #[test]
 fn trap_10_an_update_by_a_search_before_a_compaction_is_not_made_in_what_it_copies() {
     for stops in 1..=8 {
@@ -69,7 +72,8 @@ fn trap_10_an_update_by_a_search_before_a_compaction_is_not_made_in_what_it_copi
             let mut change = |old: Option<&[u8]>, new: &mut Vec<u8>| {
                 compaction.get_or_insert_with(|| {
                     let until = frozen(world);
-                    let mut compaction = Walk::new(scope, &[Phase::Table], move || world.compactor().compact(until).unwrap());
+                    let mut compaction =
+                        Walk::new(scope, &[Phase::Table], move || world.compactor().compact(until).unwrap());
                     (0..stops).any(|_| compaction.step().is_some());
                     compaction
                 });

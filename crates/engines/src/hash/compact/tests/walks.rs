@@ -23,14 +23,20 @@ use crate::{
 /// Whether records are in memory, in segments, in deltas and in bases.
 fn places(world: &World) -> [bool; 4] {
     let (bounds, runs) = (world.hash.log.bounds(), world.hash.cold.runs());
-    [bounds.head() < world.hash.log.tail(), bounds.begin() < bounds.head(), !runs.deltas().is_empty(), runs.base_bytes() > 0]
+    [
+        bounds.head() < world.hash.log.tail(),
+        bounds.begin() < bounds.head(),
+        !runs.deltas().is_empty(),
+        runs.base_bytes() > 0,
+    ]
 }
 
 #[test]
 fn a_walk_gives_every_key_once_wherever_its_records_are() {
     let (mut walks, mut everywhere, mut partitions) = (0, 0, 0);
     for seed in 0..8 {
-        let (mut world, mut model, mut random) = (World::new(seed, seed % 2 == 0), Model::new(), SmallRng::seed_from_u64(seed));
+        let (mut world, mut model, mut random) =
+            (World::new(seed, seed % 2 == 0), Model::new(), SmallRng::seed_from_u64(seed));
         world.goals.largest_base = 4 << 10;
         assert!(all(&world.hash).is_empty());
         for _ in 0..60 {
@@ -101,7 +107,8 @@ fn a_tombstone_hides_what_older_runs_have() {
     }
 }
 
-/// A stretch is a part of a bucket where the runs have much; it is read when it comes, and every block once, but for those at the ends of stretches.
+/// A stretch is a part of a bucket where the runs have much; it is read when it comes, and every block once, but for
+/// those at the ends of stretches.
 #[test]
 fn a_walk_reads_a_stretch_at_a_time() {
     const KEYS: u32 = 8_000;
@@ -161,8 +168,8 @@ fn a_walk_that_a_compaction_passes_does_its_stretch_again() {
     });
 }
 
-/// Keys that have values all the time are given once by each walk, and none with a value older than it had when the walk began, while their records move
-/// from memory to segments, deltas and bases.
+/// Keys that have values all the time are given once by each walk, and none with a value older than it had when the
+/// walk began, while their records move from memory to segments, deltas and bases.
 #[test]
 fn a_walk_beside_writers_and_compaction_misses_nothing_and_gives_nothing_old() {
     const WRITERS: u64 = 2;
@@ -216,10 +223,14 @@ fn a_walk_beside_writers_and_compaction_misses_nothing_and_gives_nothing_old() {
                 let before: Vec<_> = written.iter().map(|version| version.load(Ordering::SeqCst)).collect();
                 let found = all(&world.hash);
                 for (key, before) in (0..KEYS).zip(before) {
-                    let version =
-                        found.get(&key.to_be_bytes()[..]).map(|found| (u64::from_le_bytes(*found.first_chunk().unwrap()), found));
+                    let version = found
+                        .get(&key.to_be_bytes()[..])
+                        .map(|found| (u64::from_le_bytes(*found.first_chunk().unwrap()), found));
                     let (version, found) = version.unwrap_or_else(|| panic!("walk {walk} misses {key}"));
-                    assert!(version >= before && *found == value(version), "walk {walk}, {key}: {version}, before {before}");
+                    assert!(
+                        version >= before && *found == value(version),
+                        "walk {walk}, {key}: {version}, before {before}"
+                    );
                 }
             }
         });

@@ -22,7 +22,10 @@ fn fill(index: &Index, domain: &Domain, numbers: std::ops::Range<u64>) {
     for number in numbers {
         let pin = domain.pin();
         let found = index.find_or_insert(hash(number), &pin).expect("there are overflow buckets");
-        found.place.exchange(found.entry, found.entry.with_link(Link::to(address(number)))).expect("nobody else changes it");
+        found
+            .place
+            .exchange(found.entry, found.entry.with_link(Link::to(address(number))))
+            .expect("nobody else changes it");
     }
 }
 
@@ -64,7 +67,8 @@ fn growth_gives_the_former_table_back() {
     assert!(index.overflow_left() >= 1024 - 8, "hardly any is needed now");
 }
 
-/// All of one bucket, in some hundred overflow buckets: their numbers do for the two that it is split into, again and again.
+/// All of one bucket, in some hundred overflow buckets: their numbers do for the two that it is split into, again and
+/// again.
 #[test]
 fn a_long_chain_becomes_two_shorter_ones_at_each_growth() {
     let (arena, domain) = (arena(), Domain::new());

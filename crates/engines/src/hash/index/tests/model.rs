@@ -20,7 +20,8 @@ fn name(hash: u64) -> u64 {
     hash >> (64 - BITS - entry::TAG_BITS)
 }
 
-/// One of few hashes, of which some differ in bits that no table looks at, and some have tag 0. Tables that grow tell their tags apart by and by.
+/// One of few hashes, of which some differ in bits that no table looks at, and some have tag 0. Tables that grow tell
+/// their tags apart by and by.
 fn hash(random: &mut SmallRng) -> u64 {
     let (bucket, tag) = (random.random_range(0..1u64 << BITS), random.random_range(0..40u64));
     bucket << (64 - BITS) | tag << (64 - BITS - 6) | random.random_range(0..3u64)
@@ -172,7 +173,8 @@ fn count(domain: &Domain, index: &Index, seed: u64) -> u64 {
     TURNS
 }
 
-/// Raises the link of a hash by one. It does not where all overflow buckets are kept for a growth that goes on, or somebody else was faster.
+/// Raises the link of a hash by one. It does not where all overflow buckets are kept for a growth that goes on, or
+/// somebody else was faster.
 fn raise(index: &Index, hash: u64, pin: &Pin<'_>) -> bool {
     let Some(found) = index.find_or_insert(hash, pin) else { return false };
     let next = Link::from_bits(found.entry.link().bits() + 1);

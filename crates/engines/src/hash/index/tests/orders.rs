@@ -1,4 +1,5 @@
-//! All orders of inserts into a bucket, within a number of preemptions, by loom (decision 10, M2). A bucket has two entries.
+//! All orders of inserts into a bucket, within a number of preemptions, by loom (decision 10, M2). A bucket has two
+//! entries.
 
 use super::{
     world::{World, address, link},
@@ -11,7 +12,8 @@ fn all_orders(preemptions: usize, work: impl Fn(Arc<World>) + Send + Sync + 'sta
     world::all_orders(preemptions, |_, _| (), work);
 }
 
-/// One of them takes an entry for another tag first, which the other may have wanted. It fails without the second look at the bucket.
+/// One of them takes an entry for another tag first, which the other may have wanted. It fails without the second look
+/// at the bucket.
 #[test]
 fn two_who_insert_one_tag_insert_one_entry() {
     all_orders(3, |world| {
@@ -25,7 +27,8 @@ fn two_who_insert_one_tag_insert_one_entry() {
     });
 }
 
-/// One of them finds a place that the other saw taken, so each has to see the word of the other in another place: it fails without the fence before the second look.
+/// One of them finds a place that the other saw taken, so each has to see the word of the other in another place: it
+/// fails without the fence before the second look.
 #[test]
 fn two_who_insert_one_tag_in_two_places_insert_one_entry() {
     all_orders(3, |world| {
@@ -53,8 +56,8 @@ fn tags_that_do_not_fit_go_on_in_one_more_bucket() {
     });
 }
 
-/// A sweep frees what lies below CLEARABLE, and what is being inserted: then that is inserted again. It fails where a sweep frees what is there now, and not what it
-/// looked at.
+/// A sweep frees what lies below CLEARABLE, and what is being inserted: then that is inserted again. It fails where a
+/// sweep frees what is there now, and not what it looked at.
 #[test]
 fn a_sweep_frees_nothing_that_is_in_the_log() {
     all_orders(2, |world| {

@@ -1,4 +1,5 @@
-//! All orders of a split beside what others do to its bucket, within a number of preemptions, by loom (decision 10, M8). A bucket has two entries.
+//! All orders of a split beside what others do to its bucket, within a number of preemptions, by loom (decision 10,
+//! M8). A bucket has two entries.
 
 use super::{
     world::{World, address, link},
@@ -10,7 +11,8 @@ use crate::{hash::log::Link, tests::orders::spawn};
 const LOW: u64 = 1;
 const HIGH: u64 = 1 << (entry::TAG_BITS - 1);
 
-/// Tries the orders of `work` with at most two preemptions. It begins with one bucket that has an entry for each half and is about to be split.
+/// Tries the orders of `work` with at most two preemptions. It begins with one bucket that has an entry for each half
+/// and is about to be split.
 fn all_orders(work: impl Fn(Arc<World>) + Send + Sync + 'static) {
     let prepare = |world: &World, arena: &Arc<Arena>| {
         world.set(LOW, 0);
@@ -36,13 +38,15 @@ fn nothing_that_two_set_beside_a_split_is_lost() {
         let others = other.join().unwrap();
         grow(&world);
         let last = world.find(LOW).unwrap();
-        assert!((mine, others, last) == (link(2), link(0), link(3)) || (mine, others, last) == (link(0), link(3), link(2)));
+        assert!(
+            (mine, others, last) == (link(2), link(0), link(3)) || (mine, others, last) == (link(0), link(3), link(2))
+        );
         assert_eq!(world.find(HIGH), Some(link(1)));
     });
 }
 
-/// A tag is inserted twice. It needs an overflow bucket in the old table, or finds room in the new one. It fails where a word
-/// stays writable.
+/// A tag is inserted twice. It needs an overflow bucket in the old table, or finds room in the new one. It fails where
+/// a word stays writable.
 #[test]
 fn inserts_beside_a_split_are_there_once() {
     all_orders(|world| {
@@ -57,7 +61,8 @@ fn inserts_beside_a_split_are_there_once() {
     });
 }
 
-/// Two insert by the same search, of a chain that was there and of one that was not: one of them does. It fails where a word stays writable.
+/// Two insert by the same search, of a chain that was there and of one that was not: one of them does. It fails where a
+/// word stays writable.
 #[test]
 fn of_two_conditional_inserts_beside_a_split_one_is_made() {
     for (tag, searched) in [(LOW, link(0)), (LOW + 1, Link::NONE)] {
@@ -73,7 +78,8 @@ fn of_two_conditional_inserts_beside_a_split_one_is_made() {
     }
 }
 
-/// Two split a bucket, one of them slowly; what is changed in the next table stays changed. It fails where words are made by stores.
+/// Two split a bucket, one of them slowly; what is changed in the next table stays changed. It fails where words are
+/// made by stores.
 #[test]
 fn a_slow_helper_changes_nothing() {
     all_orders(|world| {
@@ -89,8 +95,8 @@ fn a_slow_helper_changes_nothing() {
     });
 }
 
-/// A sweep frees an entry in one of the tables, an insert of its tag makes another: there is one, and it is the new one. It fails where a sweep frees what is there
-/// now, and not what it looked at.
+/// A sweep frees an entry in one of the tables, an insert of its tag makes another: there is one, and it is the new
+/// one. It fails where a sweep frees what is there now, and not what it looked at.
 #[test]
 fn a_sweep_beside_a_split_frees_what_is_stale() {
     all_orders(|world| {
@@ -104,7 +110,8 @@ fn a_sweep_beside_a_split_frees_what_is_stale() {
     });
 }
 
-/// A reader finds an entry at every moment, and never an older value after a newer one. It fails where a reader takes a frozen bucket for one without the entry.
+/// A reader finds an entry at every moment, and never an older value after a newer one. It fails where a reader takes a
+/// frozen bucket for one without the entry.
 #[test]
 fn a_reader_beside_a_split_finds_what_was_there() {
     all_orders(|world| {

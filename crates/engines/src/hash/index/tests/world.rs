@@ -82,8 +82,10 @@ impl World {
     /// Tags of all entries, sorted.
     pub(super) fn tags(&self) -> Vec<u64> {
         let pin = self.domain.pin();
-        let entries = self.index.current(&pin).chain(0, &pin).flat_map(|bucket| bucket.entries()).map(|place| place.load());
-        let mut tags: Vec<u64> = entries.filter(|entry| *entry != entry::Entry::FREE).map(|entry| entry.tag()).collect();
+        let entries =
+            self.index.current(&pin).chain(0, &pin).flat_map(|bucket| bucket.entries()).map(|place| place.load());
+        let mut tags: Vec<u64> =
+            entries.filter(|entry| *entry != entry::Entry::FREE).map(|entry| entry.tag()).collect();
         tags.sort_unstable();
         tags
     }

@@ -51,8 +51,9 @@ impl Ground {
 
     /// Opens what another disk had after a crash.
     fn open(&self, segments: &[Arc<Segment>]) -> Vec<Arc<Segment>> {
-        let open =
-            |segment: &Arc<Segment>| Segment::open(&self.environment, segment.name(), segment.from(), MIB).map(Arc::new).unwrap();
+        let open = |segment: &Arc<Segment>| {
+            Segment::open(&self.environment, segment.name(), segment.from(), MIB).map(Arc::new).unwrap()
+        };
         segments.iter().map(open).collect()
     }
 }
@@ -139,7 +140,9 @@ fn read_page(environment: &Environment, segment: &Segment, page: Address) -> Res
 fn what_leaves_memory_is_in_segments_that_follow_each_other() {
     let world = World::new(SimStorage::new(1), 4);
     let addresses = world.append(0..20_000);
-    assert!(world.log.bounds().head() > Address::new(2 * MIB) && world.log.bounds().flushed() >= world.log.bounds().head());
+    assert!(
+        world.log.bounds().head() > Address::new(2 * MIB) && world.log.bounds().flushed() >= world.log.bounds().head()
+    );
     let segments = world.log.segments();
     assert!(segments.len() == 3 && segments.windows(2).all(|pair| pair[0].end() == pair[1].from()));
     for (number, address) in (0..).zip(&addresses) {
@@ -177,7 +180,8 @@ fn what_left_the_log_unwritten_is_never_written() {
     assert_eq!(gone.iter().map(|segment| segment.from()).collect::<Vec<_>>(), [middle]);
 }
 
-/// Every page below DURABLE is there after whatever crash, whole; of those above each sector may be there or not, and no page passes for another.
+/// Every page below DURABLE is there after whatever crash, whole; of those above each sector may be there or not, and
+/// no page passes for another.
 #[test]
 fn trap_06_torn_pages_are_told_and_none_is_below_durable() {
     let world = World::new(SimStorage::new(2), 64);
@@ -311,7 +315,10 @@ fn every_failed_write_or_sync_stops_the_writing() {
         assert_eq!(again.is_ok(), harmless, "{label}");
         if !harmless {
             assert_eq!(bounds.durable(), Address::FIRST, "{label}");
-            assert!((label.contains("Hot") && label.contains("Sync")) || bounds.flushed() <= Address::new(MIB + PAGE), "{label}");
+            assert!(
+                (label.contains("Hot") && label.contains("Sync")) || bounds.flushed() <= Address::new(MIB + PAGE),
+                "{label}"
+            );
         }
     }
 }
@@ -337,13 +344,16 @@ fn a_segment_is_known_by_its_header() {
     let (name, file) = (segment.name(), segment.id());
     let open = |name, from, bytes| Segment::open(&ground.environment, name, from, bytes);
     assert_eq!(open(name, Address::FIRST, MIB).unwrap().end(), Address::new(MIB + PAGE));
-    for (database, birth, from, bytes) in [(8, 40, PAGE, MIB), (7, 41, PAGE, MIB), (7, 40, 2 * PAGE, MIB), (7, 40, PAGE, 2 * MIB)]
+    for (database, birth, from, bytes) in
+        [(8, 40, PAGE, MIB), (7, 41, PAGE, MIB), (7, 40, 2 * PAGE, MIB), (7, 40, PAGE, 2 * MIB)]
     {
         assert!(open(Name { database, birth, ..name }, Address::new(from), bytes).unwrap_err().is_corruption());
     }
     ground.disk.truncate(file, MIB);
     assert!(open(name, Address::FIRST, MIB).unwrap_err().is_corruption());
-    for (from, bytes) in [(PAGE + 8, MIB), (PAGE, MIB / 8), (PAGE, 3 * MIB), (PAGE, 128 * MIB), (u64::MAX - PAGE + 1, MIB)] {
+    for (from, bytes) in
+        [(PAGE + 8, MIB), (PAGE, MIB / 8), (PAGE, 3 * MIB), (PAGE, 128 * MIB), (u64::MAX - PAGE + 1, MIB)]
+    {
         assert!(!Segment::is_possible(Address::new(from), bytes));
     }
     assert!(Segment::is_possible(Address::new(5 * PAGE), 64 * MIB));

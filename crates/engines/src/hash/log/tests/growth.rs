@@ -86,7 +86,8 @@ fn a_page_below_safe_gives_its_records_and_those_given_up() {
     let end = log.close_page();
     log.raise_read_only(end);
     let pin = domain.pin();
-    let found: Vec<_> = log.page(Address::FIRST, &pin).map(|(address, record)| (address, record.state().kind())).collect();
+    let found: Vec<_> =
+        log.page(Address::FIRST, &pin).map(|(address, record)| (address, record.state().kind())).collect();
     let given_up = first.plus(Record::bytes(14));
     assert_eq!(found, [(first, Kind::Value), (given_up, Kind::Invalid), (last, Kind::Value)]);
     assert_eq!(append(&log, 3), Some(end.plus(PAGE_HEADER)));
@@ -103,7 +104,11 @@ fn safe_follows_when_nobody_is_pinned_who_may_still_change_a_record() {
     append(&log, 8).unwrap();
     let end = log.close_page();
     log.raise_read_only(end);
-    assert_eq!((log.bounds().read_only(), log.bounds().safe()), (end, Address::FIRST), "who is pinned may still change it");
+    assert_eq!(
+        (log.bounds().read_only(), log.bounds().safe()),
+        (end, Address::FIRST),
+        "who is pinned may still change it"
+    );
     drop(pin);
     assert_eq!(log.bounds().safe(), end);
     let pin = domain.pin();

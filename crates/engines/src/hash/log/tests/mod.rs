@@ -42,15 +42,22 @@ pub(in crate::hash) fn log(arena: &Arc<Arena>, frames: usize) -> (Arc<Domain>, H
 /// What an engine has its own room and upkeep for.
 #[cfg(not(feature = "loom"))]
 impl HotLog {
-    /// Frames wholly below page boundary `until`, which is not above TAIL, leave memory, after what has to come before that.
-    pub(in crate::hash) fn spill(&self, environment: &Environment, until: Address, next: &mut NextSegment<'_>) -> Result<()> {
+    /// Frames wholly below page boundary `until`, which is not above TAIL, leave memory, after what has to come before
+    /// that.
+    pub(in crate::hash) fn spill(
+        &self,
+        environment: &Environment,
+        until: Address,
+        next: &mut NextSegment<'_>,
+    ) -> Result<()> {
         self.freeze(until);
         self.write_out(environment, until, next)?;
         self.evict(until, drop);
         Ok(())
     }
 
-    /// The oldest frame leaves memory, if all of it was given out but perhaps for the end of a last page, as it is where no room is left.
+    /// The oldest frame leaves memory, if all of it was given out but perhaps for the end of a last page, as it is
+    /// where no room is left.
     pub(in crate::hash) fn spill_oldest(&self, environment: &Environment, next: &mut NextSegment<'_>) -> Result<()> {
         let until = self.bounds.head().frame_end();
         if until > self.tail() {

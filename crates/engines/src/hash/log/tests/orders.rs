@@ -51,8 +51,8 @@ impl World {
     }
 }
 
-/// Three records at the end of a page for two: each has its own bytes, in one page, and whoever sees TAIL behind one finds its frame. It fails
-/// where TAIL is stored, not exchanged.
+/// Three records at the end of a page for two: each has its own bytes, in one page, and whoever sees TAIL behind one
+/// finds its frame. It fails where TAIL is stored, not exchanged.
 #[test]
 fn places_at_the_end_of_a_page_are_given_out_once() {
     all_orders(3, 2, |world| {
@@ -73,8 +73,8 @@ fn places_at_the_end_of_a_page_are_given_out_once() {
     });
 }
 
-/// A page is closed beside two allocations, of which one may be in it: each has its own place, below the boundary or in a page behind it, and who walks what lies below
-/// finds just those. It fails where TAIL is stored, not exchanged.
+/// A page is closed beside two allocations, of which one may be in it: each has its own place, below the boundary or in
+/// a page behind it, and who walks what lies below finds just those. It fails where TAIL is stored, not exchanged.
 #[test]
 fn a_page_is_closed_beside_allocations() {
     all_orders(3, 2, |world| {
@@ -90,7 +90,8 @@ fn a_page_is_closed_beside_allocations() {
         world.domain.drain();
         let pin = world.domain.pin();
         let pages = (PAGE..end.get()).step_by(PAGE as usize).map(Address::new);
-        let walked: Vec<Address> = pages.flat_map(|page| world.log.page(page, &pin).map(|(address, _)| address)).collect();
+        let walked: Vec<Address> =
+            pages.flat_map(|page| world.log.page(page, &pin).map(|(address, _)| address)).collect();
         let mut below: Vec<Address> =
             [Address::new(PAGE + PAGE_HEADER), mine, others].into_iter().filter(|place| *place < end).collect();
         below.sort();
@@ -98,7 +99,8 @@ fn a_page_is_closed_beside_allocations() {
     });
 }
 
-/// A frame comes in beside an allocation that may need it, and a page is closed. It fails where TAIL may go on before the frame is in the ring.
+/// A frame comes in beside an allocation that may need it, and a page is closed. It fails where TAIL may go on before
+/// the frame is in the ring.
 #[test]
 fn the_tail_enters_a_frame_that_is_in_the_ring() {
     all_orders(3, 1, |world| {
@@ -120,7 +122,8 @@ fn the_tail_enters_a_frame_that_is_in_the_ring() {
     });
 }
 
-/// Of a value of two words nobody reads parts of two. It fails without the second look at the version, or without one of the fences of lock and reader.
+/// Of a value of two words nobody reads parts of two. It fails without the second look at the version, or without one
+/// of the fences of lock and reader.
 #[test]
 fn a_reader_beside_two_writers_sees_a_whole_value() {
     all_orders(2, 1, |world| {
@@ -135,7 +138,8 @@ fn a_reader_beside_two_writers_sees_a_whole_value() {
     });
 }
 
-/// What is below SAFE is copied with relaxed loads, and is what it will always be. It fails where SAFE follows READ_ONLY without a grace.
+/// What is below SAFE is copied with relaxed loads, and is what it will always be. It fails where SAFE follows
+/// READ_ONLY without a grace.
 #[test]
 fn what_is_below_safe_does_not_change() {
     all_orders(3, 1, |world| {
@@ -165,7 +169,8 @@ fn copy(world: &World, address: Address) -> Vec<u8> {
     value
 }
 
-/// The old value that is taken after sealing is the last one, though another changes the record in place. It fails where unlocking does not release.
+/// The old value that is taken after sealing is the last one, though another changes the record in place. It fails
+/// where unlocking does not release.
 #[test]
 fn no_change_follows_a_seal() {
     all_orders(3, 1, |world| {
@@ -186,7 +191,8 @@ fn no_change_follows_a_seal() {
     });
 }
 
-/// A frame that left memory is used by nobody any more when its block comes back. It fails where frames leave before BEGIN has passed them.
+/// A frame that left memory is used by nobody any more when its block comes back. It fails where frames leave before
+/// BEGIN has passed them.
 #[test]
 fn a_frame_comes_back_when_no_reader_has_it() {
     all_orders(3, 1, |world| {

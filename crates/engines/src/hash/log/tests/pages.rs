@@ -22,11 +22,13 @@ fn fill(random: &mut SmallRng, most: usize) -> (Arc<Domain>, HotLog, Vec<Expecte
         while all.len() < most {
             let key: Vec<u8> = (0..random.random_range(1..=40)).map(|_| random.random()).collect();
             let value = random.random_bool(0.8).then(|| vec![random.random(); random.random_range(0..=700)]);
-            let Some(raw) = log.allocate(&key, value.as_deref(), &pin).filter(|raw| raw.address().page() == Address::FIRST)
+            let Some(raw) =
+                log.allocate(&key, value.as_deref(), &pin).filter(|raw| raw.address().page() == Address::FIRST)
             else {
                 break;
             };
-            let link = if random.random() { Link::NONE } else { Link::to(Address::new(random.random_range(3..1 << 40) * 8)) };
+            let link =
+                if random.random() { Link::NONE } else { Link::to(Address::new(random.random_range(3..1 << 40) * 8)) };
             let (address, mut value) = (raw.address(), value);
             raw.set_link(link);
             let given_up = random.random_bool(0.1);
@@ -79,7 +81,10 @@ fn a_page_has_its_records_without_locks_and_seals() {
         let found: Vec<_> = page.records().map(|record| record.unwrap()).collect();
         assert_eq!(found.len(), all.len());
         for ((address, record), (at, kind, key, value, link)) in found.into_iter().zip(&all) {
-            assert_eq!((address, record.kind, record.key, record.value, record.link), (*at, *kind, &key[..], &value[..], *link));
+            assert_eq!(
+                (address, record.kind, record.key, record.value, record.link),
+                (*at, *kind, &key[..], &value[..], *link)
+            );
             assert_eq!(page.record(address).unwrap(), record);
         }
         // A lock that somebody holds is not in the file, nor what it has not changed yet.
@@ -94,8 +99,14 @@ fn a_page_has_its_records_without_locks_and_seals() {
 fn a_page_belongs_to_one_place_and_every_bit_of_it_counts() {
     let (domain, log, _) = fill(&mut SmallRng::seed_from_u64(1), 20);
     let bytes = stored(&domain, &log, PLACE);
-    assert!(Page::parse(&bytes, PLACE).is_ok() && Page::parse(&bytes[1..], PLACE).is_err() && Page::parse(&[], PLACE).is_err());
-    for other in [Place { file: 8, ..PLACE }, Place { birth: 42, ..PLACE }, Place { address: Address::new(2 * PAGE), ..PLACE }] {
+    assert!(
+        Page::parse(&bytes, PLACE).is_ok()
+            && Page::parse(&bytes[1..], PLACE).is_err()
+            && Page::parse(&[], PLACE).is_err()
+    );
+    for other in
+        [Place { file: 8, ..PLACE }, Place { birth: 42, ..PLACE }, Place { address: Address::new(2 * PAGE), ..PLACE }]
+    {
         assert!(Page::parse(&bytes, other).is_err(), "{other:?}");
     }
     for bit in 0..8 * bytes.len() {
@@ -146,7 +157,9 @@ fn a_record_is_of_the_form_that_the_format_says() {
     };
     let (capacity, state) = (1 << 41, 2 | 5 << 10);
     assert_eq!(with(16, capacity | 1), Ok(()));
-    for chain in [1, capacity | 1 << 40, capacity | 1 << 49, capacity | 1 << 63, (2 * capacity) | 1, (239 * capacity) | 1] {
+    for chain in
+        [1, capacity | 1 << 40, capacity | 1 << 49, capacity | 1 << 63, (2 * capacity) | 1, (239 * capacity) | 1]
+    {
         assert!(with(16, chain).is_err(), "{chain:#x}");
     }
     for kind in [0, 1 << 21] {

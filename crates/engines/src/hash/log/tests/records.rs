@@ -69,7 +69,9 @@ fn check(log: &HotLog, expected: &Expected, pin: &Pin<'_>) {
     let mut other = expected.key.clone();
     *other.last_mut().unwrap() ^= 0x80;
     assert!(
-        !record.has_key(&other) && !record.has_key(&expected.key[1..]) && !record.has_key(&[&expected.key[..], &[0]].concat())
+        !record.has_key(&other)
+            && !record.has_key(&expected.key[1..])
+            && !record.has_key(&[&expected.key[..], &[0]].concat())
     );
 }
 

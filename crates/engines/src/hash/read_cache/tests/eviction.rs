@@ -93,7 +93,8 @@ fn a_key_that_is_missed_again_stays() {
     assert!(kept as u64 > IN_A_FRAME / 2, "{kept} of {IN_A_FRAME}");
 }
 
-/// Of a chain of copies one is used, and comes to the other queue in its place; the others go; and what is hot below stays.
+/// Of a chain of copies one is used, and comes to the other queue in its place; the others go; and what is hot below
+/// stays.
 #[test]
 fn a_chain_keeps_what_is_not_evicted() {
     for keys in crate::hash::tests::crowds(4).iter().take(10) {
@@ -121,7 +122,8 @@ fn a_chain_keeps_what_is_not_evicted() {
 fn an_entry_whose_last_copy_goes_is_free_if_nothing_hot_is_below() {
     let world = world(60 * IN_A_FRAME);
     read(&world, 0..60 * IN_A_FRAME);
-    let there = |key: u64| world.hash.table.find(world.hash.key(&key.to_le_bytes()).hash, &world.hash.domain.pin()).is_some();
+    let there =
+        |key: u64| world.hash.table.find(world.hash.key(&key.to_le_bytes()).hash, &world.hash.domain.pin()).is_some();
     let entries = (0..60 * IN_A_FRAME).filter(|key| there(*key)).count();
     let kept = copied(&world, 0..60 * IN_A_FRAME);
     assert!(kept > 5_000 && entries.abs_diff(kept) < 20, "{entries} entries, {kept} copies");

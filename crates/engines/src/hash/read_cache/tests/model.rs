@@ -26,7 +26,8 @@ fn step(world: &World, model: &mut Model, key: &[u8], random: &mut SmallRng) {
             model.remove(key);
         }
         2..4 => {
-            let (outcome, value) = ([Outcome::Keep, Outcome::Store, Outcome::Delete][random.random_range(0..3)], value(random));
+            let (outcome, value) =
+                ([Outcome::Keep, Outcome::Store, Outcome::Delete][random.random_range(0..3)], value(random));
             world.modify(key, |old, new| {
                 assert_eq!(old, model.get(key).map(|value| &value[..]));
                 new.extend_from_slice(&value);
@@ -42,7 +43,8 @@ fn step(world: &World, model: &mut Model, key: &[u8], random: &mut SmallRng) {
     }
 }
 
-/// Threads write and read keys of their own, which have entries together, while all is compacted and copies are evicted.
+/// Threads write and read keys of their own, which have entries together, while all is compacted and copies are
+/// evicted.
 #[test]
 fn threads_beside_compaction_and_eviction_follow_the_model() {
     const THREADS: usize = 4;
@@ -67,7 +69,9 @@ fn threads_beside_compaction_and_eviction_follow_the_model() {
                         copies.fetch_add(usize::from(world.is_copied(key)), Ordering::Relaxed);
                         step(world, &mut model, key, &mut random);
                     }
-                    crowds.iter().for_each(|keys| assert_eq!(world.get(&keys[number]).as_ref(), model.get(&keys[number])));
+                    crowds
+                        .iter()
+                        .for_each(|keys| assert_eq!(world.get(&keys[number]).as_ref(), model.get(&keys[number])));
                 })
             })
             .collect();
@@ -87,8 +91,9 @@ fn threads_beside_compaction_and_eviction_follow_the_model() {
     assert!(evicted > 3, "{evicted} frames");
 }
 
-/// Counters that all threads raise, wherever their values are. All are at four keys of one entry at a time, and half of the values are longer than all
-/// before: so records are given up all the time that others would still change in place. (Without the seal up to a thousand additions are lost.)
+/// Counters that all threads raise, wherever their values are. All are at four keys of one entry at a time, and half of
+/// the values are longer than all before: so records are given up all the time that others would still change in place.
+/// (Without the seal up to a thousand additions are lost.)
 #[test]
 fn trap_10_counters_that_are_compacted_and_copied_lose_no_addition() {
     const THREADS: u64 = 4;
@@ -97,7 +102,8 @@ fn trap_10_counters_that_are_compacted_and_copied_lose_no_addition() {
     const TURN: usize = 1_600;
     /// Turns that wait for the next compaction.
     const COMPACTED: usize = 4_000;
-    // Frames enough for what is written while a compaction waits for a processor: there is no disk to which they could go.
+    // Frames enough for what is written while a compaction waits for a processor: there is no disk to which they could
+    // go.
     let (world, crowds, done, turns) = (World::new(0, 256, 8), crowds(4), AtomicBool::new(false), AtomicUsize::new(0));
     let compactions = AtomicUsize::new(0);
     let number = |value: &[u8]| u64::from_le_bytes(*value.first_chunk().unwrap());

@@ -1,5 +1,5 @@
-//! All orders of a few operations, within a number of preemptions, by loom (decision 10, M5 and M7). A frame has 16 words, so a copy of 8 and 56 bytes has one
-//! for itself.
+//! All orders of a few operations, within a number of preemptions, by loom (decision 10, M5 and M7). A frame has 16
+//! words, so a copy of 8 and 56 bytes has one for itself.
 
 use super::*;
 use crate::{
@@ -63,7 +63,8 @@ fn evict(world: &World) {
     world.hash.make_room_for_copies();
 }
 
-/// M5: an update of what is cold beside a blind write, which it is before or sees. It fails where a conditional insert does not look at what is new in the chain.
+/// M5: an update of what is cold beside a blind write, which it is before or sees. It fails where a conditional insert
+/// does not look at what is new in the chain.
 #[test]
 fn a_conditional_insert_beside_an_upsert_loses_neither() {
     all_orders(3, 0, |world, _| {
@@ -76,8 +77,8 @@ fn a_conditional_insert_beside_an_upsert_loses_neither() {
     });
 }
 
-/// M5: the same where the write leaves the log at once, and its entry is cleared. Its record may be allocated before the search and linked after it. It fails without the
-/// test of SAFE against BEGIN.
+/// M5: the same where the write leaves the log at once, and its entry is cleared. Its record may be allocated before
+/// the search and linked after it. It fails without the test of SAFE against BEGIN.
 #[test]
 fn a_conditional_insert_beside_an_upsert_that_becomes_cold_loses_neither() {
     all_orders(2, 0, |world, _| {
@@ -93,7 +94,8 @@ fn a_conditional_insert_beside_an_upsert_that_becomes_cold_loses_neither() {
     });
 }
 
-/// M7: a copy that is inserted beside a write of its key is out of reach when both are done. It fails where the first hot record need not be that of the search.
+/// M7: a copy that is inserted beside a write of its key is out of reach when both are done. It fails where the first
+/// hot record need not be that of the search.
 #[test]
 fn a_copy_beside_an_upsert_is_never_what_is_read_after_it() {
     all_orders(3, 7, |world, keys| {
@@ -127,8 +129,8 @@ fn a_copy_beside_an_upsert_that_becomes_cold_is_equal_to_it() {
     });
 }
 
-/// M7: both copies of a chain go while a reader passes, and their blocks come in again. The upper one was used, so it comes to the other queue.
-/// It fails where a frame leaves without a grace.
+/// M7: both copies of a chain go while a reader passes, and their blocks come in again. The upper one was used, so it
+/// comes to the other queue. It fails where a frame leaves without a grace.
 #[test]
 fn a_reader_beside_eviction_sees_whole_copies() {
     all_orders(2, 7, |world, keys| {
@@ -144,7 +146,8 @@ fn a_reader_beside_eviction_sees_whole_copies() {
     });
 }
 
-/// M7: while the head of a chain goes, a record is linked above it. It fails where an entry is changed whatever it names by now.
+/// M7: while the head of a chain goes, a record is linked above it. It fails where an entry is changed whatever it
+/// names by now.
 #[test]
 fn eviction_beside_a_write_above_leaves_the_chain_whole() {
     all_orders(2, 7, |world, keys| {
@@ -173,7 +176,8 @@ fn eviction_beside_a_copy_that_comes_above_leaves_the_chain_whole() {
     });
 }
 
-/// M7: a copy above a record that becomes cold goes, beside a conditional insert of a search from before that record. It fails where eviction clears an entry by BEGIN.
+/// M7: a copy above a record that becomes cold goes, beside a conditional insert of a search from before that record.
+/// It fails where eviction clears an entry by BEGIN.
 #[test]
 fn eviction_that_clears_an_entry_loses_no_write() {
     all_orders(2, 7, |world, keys| {
@@ -193,7 +197,8 @@ fn eviction_that_clears_an_entry_loses_no_write() {
     });
 }
 
-/// M8 with the product's own eviction: while the index gets more buckets, the head of a chain goes, and then `work` is done.
+/// M8 with the product's own eviction: while the index gets more buckets, the head of a chain goes, and then `work` is
+/// done.
 fn eviction_beside_growth(work: impl Fn(&Arc<World>, &Keys) + Send + Sync + 'static) {
     all_orders(1, 7, move |world, keys| {
         copy_one(&world, &keys[0]);
@@ -204,7 +209,8 @@ fn eviction_beside_growth(work: impl Fn(&Arc<World>, &Keys) + Send + Sync + 'sta
     });
 }
 
-/// M8: it fails where a word of a bucket that is being split can still be written: then the entry of the new table names a frame that is gone.
+/// M8: it fails where a word of a bucket that is being split can still be written: then the entry of the new table
+/// names a frame that is gone.
 #[test]
 fn a_copy_that_is_evicted_beside_growth_does_not_come_back() {
     eviction_beside_growth(|world, _| evict(world));

@@ -1,5 +1,6 @@
 //! How many reads miss under Zipf 0.99 with memory for a tenth of the records, each read going to disk if it does.
-//! `ECOTONE_HASH_RECORDS=2000000 cargo test --release -p ecotone-engines --lib read_cache::tests::policy -- --nocapture` prints it for more records.
+//! `ECOTONE_HASH_RECORDS=2000000 cargo test --release -p ecotone-engines --lib read_cache::tests::policy --
+//! --nocapture` prints it for more records.
 
 use std::env;
 

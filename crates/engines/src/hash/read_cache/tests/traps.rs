@@ -52,7 +52,8 @@ fn trap_08_what_was_written_compacted_and_cleared_since_is_noticed() {
     assert!(world.is_copied(KEY), "by the search after that");
 }
 
-/// The same where the record was allocated before the search and linked after it, and ends where the log ended then: a test by the tail does not see it.
+/// The same where the record was allocated before the search and linked after it, and ends where the log ended then: a
+/// test by the tail does not see it.
 #[test]
 fn trap_08_a_record_that_was_allocated_before_the_search_is_noticed() {
     let world = World::new(3, 8, 8);
@@ -76,8 +77,8 @@ fn trap_08_a_record_that_was_allocated_before_the_search_is_noticed() {
     is_noticed(&world, &start, Some(NEW));
 }
 
-/// A copy above the record goes while somebody is pinned who has found that nothing was truncated: the entry stays for him. It fails where eviction frees an entry by
-/// BEGIN in place of CLEARABLE.
+/// A copy above the record goes while somebody is pinned who has found that nothing was truncated: the entry stays for
+/// him. It fails where eviction frees an entry by BEGIN in place of CLEARABLE.
 #[test]
 fn trap_08_eviction_leaves_an_entry_to_who_goes_by_it() {
     let keys = &crate::hash::tests::crowds(2)[0];
@@ -107,7 +108,8 @@ fn trap_08_eviction_leaves_an_entry_to_who_goes_by_it() {
         });
         assert!(!world.is_linked(&keys[1]) && hash.log.bounds().begin() > start.safe);
         let reach = Reach { begin, floor: begin };
-        let appended = hash.append_unless(&key, Some(b"update of old"), reach, &pin, |newest| !matches!(newest, Newest::Nowhere));
+        let appended =
+            hash.append_unless(&key, Some(b"update of old"), reach, &pin, |newest| !matches!(newest, Newest::Nowhere));
         assert_eq!(appended, Ok(None));
     }
     world.compact();

@@ -52,10 +52,17 @@ fn the_bytes_of_structural_records() {
         (Change::Segment(LogFile { file: file(6), from: page(257), bytes: 2 * MIB }), segment()),
         (compact(Some(7), 100, 300), [&FILE[..], &[(8, "BEGIN"), (8, "DURABLE"), (1, "bits of the index")]].concat()),
         (
-            Change::Fold { goes: part(0, 0, None), comes: vec![part(1, 0, Some(4)), part(1, 1, None)], folded: page(20) },
+            Change::Fold {
+                goes: part(0, 0, None),
+                comes: vec![part(1, 0, Some(4)), part(1, 1, None)],
+                folded: page(20),
+            },
             [base(false), vec![(1, "parts that come")], base(true), base(false), vec![(8, "folded up to")]].concat(),
         ),
-        (merge, [&[(1, "deltas that go")], &FILE[..], &FILE, &[(1, "delta that comes: number"), (5, "birth")]].concat()),
+        (
+            merge,
+            [&[(1, "deltas that go")], &FILE[..], &FILE, &[(1, "delta that comes: number"), (5, "birth")]].concat(),
+        ),
     ];
     let text: Vec<String> = changes
         .into_iter()

@@ -1,4 +1,5 @@
-//! Random rows of changes: each leaves a structure that fits together, names every file once, and comes back from its root.
+//! Random rows of changes: each leaves a structure that fits together, names every file once, and comes back from its
+//! root.
 
 use std::collections::BTreeSet;
 
@@ -64,9 +65,12 @@ impl History {
         let folded = self.structure.deltas.last().map_or(folded, |delta| delta.until.max(folded));
         let (bits, number) = (goes.stretch.bits(), goes.stretch.number());
         let halves = bits < MAX_PARTITION_BITS && self.random.random_bool(0.1);
-        let stretches = if halves { vec![(bits + 1, 2 * number), (bits + 1, 2 * number + 1)] } else { vec![(bits, number)] };
-        let comes =
-            stretches.into_iter().map(|(bits, number)| Part { stretch: stretch(bits, number), base: self.some() }).collect();
+        let stretches =
+            if halves { vec![(bits + 1, 2 * number), (bits + 1, 2 * number + 1)] } else { vec![(bits, number)] };
+        let comes = stretches
+            .into_iter()
+            .map(|(bits, number)| Part { stretch: stretch(bits, number), base: self.some() })
+            .collect();
         Some(Change::Fold { goes, comes, folded })
     }
 
@@ -91,7 +95,10 @@ impl History {
         }
         assert_eq!(next.numbers().collect::<BTreeSet<_>>(), self.there, "{change:?}");
         assert!(next.begin >= self.structure.begin && next.durable >= self.structure.durable);
-        assert_eq!(blob::decode(&blob::encode(HashOptions::default(), &next)), Ok((HashOptions::default(), next.clone())));
+        assert_eq!(
+            blob::decode(&blob::encode(HashOptions::default(), &next)),
+            Ok((HashOptions::default(), next.clone()))
+        );
         self.structure = next;
     }
 }
@@ -126,7 +133,8 @@ fn damage_is_told_or_leaves_what_fits() {
             Err(_) => told += 1,
         }
         let body = damaged(&mut random, &changes[round % changes.len()].encode());
-        if let Ok((next, _)) = Change::decode(&body).map_err(|_| "damaged").and_then(|change| structure.after(&change)) {
+        if let Ok((next, _)) = Change::decode(&body).map_err(|_| "damaged").and_then(|change| structure.after(&change))
+        {
             next.check().unwrap();
         }
     }

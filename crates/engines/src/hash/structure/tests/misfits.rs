@@ -78,7 +78,8 @@ fn a_merge_takes_neighbours() {
 fn there_are_255_deltas_at_most() {
     let mut structure = Structure::new(10);
     for number in 0..MAX_DELTAS as u32 {
-        structure = structure.after(&compact(Some(number + 1), u64::from(number) + 2, u64::from(number) + 2)).unwrap().0;
+        structure =
+            structure.after(&compact(Some(number + 1), u64::from(number) + 2, u64::from(number) + 2)).unwrap().0;
     }
     assert!(structure.after(&compact(Some(1_000), 400, 400)).is_err());
     assert!(structure.after(&compact(None, 400, 400)).is_ok());

@@ -35,7 +35,8 @@ fn made(changes: &[Change]) -> Structure {
     changes.iter().fold(Structure::new(10), apply)
 }
 
-/// One segment behind the first address, with all of it durable, and then three deltas, of which half of the partitions have folded two.
+/// One segment behind the first address, with all of it durable, and then three deltas, of which half of the partitions
+/// have folded two.
 fn example() -> (Vec<Change>, Structure) {
     let changes = vec![
         Change::Segment(LogFile { file: file(1), from: page(1), bytes: MIB }),

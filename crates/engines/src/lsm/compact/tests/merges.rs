@@ -48,7 +48,8 @@ struct Ground {
 
 /// With a name for the next table.
 fn output<T>(loader: &Arc<Loader>, number: &mut u32, write: impl FnOnce(Output<'_>) -> T) -> T {
-    let options = Options { block: 4096, filter_bits: 10, compression: Compression::None, index: Wanted::of(Kind::Linear, 2000) };
+    let options =
+        Options { block: 4096, filter_bits: 10, compression: Compression::None, index: Wanted::of(Kind::Linear, 2000) };
     let mut name = || {
         *number += 1;
         Name { database: 7, keyspace: 3, number: *number, birth: u64::from(*number) << 32 }
@@ -120,7 +121,8 @@ impl Ground {
             handle.table().check(&environment, &xxh3_64).unwrap();
             assert_eq!(handle.table().sequences(), (1, 9));
             let memory = handle.table().memory_for_a_block(&environment).unwrap();
-            let mut cursor = crate::lsm::table::Cursor::forward(handle.table().clone(), 0..handle.table().blocks(), memory);
+            let mut cursor =
+                crate::lsm::table::Cursor::forward(handle.table().clone(), 0..handle.table().blocks(), memory);
             while cursor.advance().unwrap() {
                 assert!(records.last_key_value().is_none_or(|(last, _)| **last < *cursor.key()));
                 records.insert(cursor.key().to_vec(), cursor.value().map(<[u8]>::to_vec));
@@ -133,7 +135,8 @@ impl Ground {
 fn records(random: &mut SmallRng, count: usize) -> Records {
     let record = |_| {
         let number = random.random_range(0..1500_u32);
-        let key = [COMMON, &number.wrapping_mul(0x9E37_79B9).to_be_bytes(), &[b'k'; 30][..number as usize % 30]].concat();
+        let key =
+            [COMMON, &number.wrapping_mul(0x9E37_79B9).to_be_bytes(), &[b'k'; 30][..number as usize % 30]].concat();
         (key, (!random.random_bool(0.3)).then(|| vec![random.random(); random.random_range(0..200)]))
     };
     (0..count).map(record).collect()
@@ -190,7 +193,10 @@ fn trap_09_what_does_not_count_ends_and_tombstones_stay_in_covers() {
         let places = [Place::Run(2), Place::Run(1), Place::Run(0), Place::Level(2), Place::Level(1)];
         let maps: Vec<Records> = (0..places.len()).map(|age| records(&mut random, 300 << age)).collect();
         places.iter().zip(&maps).rev().for_each(|(place, records)| ground.put(*place, records));
-        (0..).step_by(40).zip(places).for_each(|(lower, floor)| ground.cover(lower, lower + 20, Become::Covered(floor)));
+        (0..)
+            .step_by(40)
+            .zip(places)
+            .for_each(|(lower, floor)| ground.cover(lower, lower + 20, Become::Covered(floor)));
         ground.cover(200, 250, Become::Covered(places[0]));
         ground.cover(200, 250, Become::Open);
         let level = ground.version.run(Place::Level(1)).unwrap().clone();

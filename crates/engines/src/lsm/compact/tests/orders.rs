@@ -66,9 +66,9 @@ impl World {
     }
 }
 
-/// P1: a job of two parts beside a helper. Each part is made once, or again if it was refused memory; the thread of the job ends when nobody is at work any more,
-/// whatever becomes of a part, and then nobody has what the parts share. It fails if who helps is not waited for, and if what the parts share goes after the part
-/// counts as ended.
+/// P1: a job of two parts beside a helper. Each part is made once, or again if it was refused memory; the thread of the
+/// job ends when nobody is at work any more, whatever becomes of a part, and then nobody has what the parts share. It
+/// fails if who helps is not waited for, and if what the parts share goes after the part counts as ended.
 #[test]
 fn a_job_ends_when_all_that_was_begun_has_ended() {
     for fate in [Fate::Made, Fate::NoMemory, Fate::Fails, Fate::Panics] {
@@ -76,7 +76,8 @@ fn a_job_ends_when_all_that_was_begun_has_ended() {
             3,
             move || World::new(fate),
             move |world| {
-                let helper = spawn(&world, |world| panic::catch_unwind(AssertUnwindSafe(|| world.parts.help())).is_err());
+                let helper =
+                    spawn(&world, |world| panic::catch_unwind(AssertUnwindSafe(|| world.parts.help())).is_err());
                 let ended = panic::catch_unwind(AssertUnwindSafe(|| world.parts.make_all()));
                 assert_eq!(world.at_work.load(Ordering::Relaxed), 0);
                 assert_eq!(Arc::strong_count(&world.made), 1, "somebody has what the parts share");
@@ -85,7 +86,9 @@ fn a_job_ends_when_all_that_was_begun_has_ended() {
                 match (fate, ended) {
                     (Fate::Made, Ok(Ok(parts))) => assert_eq!((parts, made), (vec![0, 1], [1, 1])),
                     (Fate::NoMemory, Ok(Ok(parts))) => assert_eq!((parts, made), (vec![0, 1], [2, 1])),
-                    (Fate::Fails, Ok(Err((_, parts)))) => assert!(made[0] == 1 && parts.len() == made[1], "{parts:?} {made:?}"),
+                    (Fate::Fails, Ok(Err((_, parts)))) => {
+                        assert!(made[0] == 1 && parts.len() == made[1], "{parts:?} {made:?}")
+                    }
                     (Fate::Panics, Ok(Err(_))) => assert!(panicked && made[0] == 1),
                     (Fate::Panics, Err(_)) => assert!(!panicked && made[0] == 1),
                     (fate, ended) => panic!("{fate:?}: {:?}", ended.map_err(|_| "a panic")),

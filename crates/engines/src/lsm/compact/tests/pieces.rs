@@ -53,8 +53,8 @@ fn overlap(a: &Fake, b: &Fake) -> bool {
     a.first() <= b.last() && b.first() <= a.last()
 }
 
-/// What is older than something that is taken, and could have a key of it, is taken too, or lies below the level where it goes. Nothing stays in that level
-/// between tables that are taken.
+/// What is older than something that is taken, and could have a key of it, is taken too, or lies below the level where
+/// it goes. Nothing stays in that level between tables that are taken.
 fn assert_closed(version: &Version<Fake>, piece: &Piece<Fake>) {
     let (files, target) = (piece.files(), piece.target);
     let is_taken = |table: &&Arc<Fake>| files.contains(&table.file());
@@ -79,7 +79,8 @@ fn assert_closed(version: &Version<Fake>, piece: &Piece<Fake>) {
     assert!(ages.is_sorted_by(|a, b| a < b), "{ages:?}");
 }
 
-/// Trap 12: what brings a stretch further down does so with everything older that overlaps, has some of the stretch, and ends.
+/// Trap 12: what brings a stretch further down does so with everything older that overlaps, has some of the stretch,
+/// and ends.
 #[test]
 fn trap_12_a_piece_of_a_stretch_is_closed() {
     let mut random = SmallRng::seed_from_u64(7);
@@ -104,10 +105,14 @@ fn trap_12_a_piece_of_a_stretch_is_closed() {
     }
     assert!(of_several > 50 && of_all > 50, "{of_several} {of_all}");
     // Level 0 goes into the last level where there is no other.
-    assert_eq!(tops, BTreeSet::from([(true, 1), (true, 2), (false, 1)].map(|(is_run, depth)| (is_run, Place::Level(depth)))));
+    assert_eq!(
+        tops,
+        BTreeSet::from([(true, 1), (true, 2), (false, 1)].map(|(is_run, depth)| (is_run, Place::Level(depth))))
+    );
 }
 
-/// Tables of 100 bytes: those of level 2 that go down at once from a stretch, and those of the last level that are read for that, by their numbers.
+/// Tables of 100 bytes: those of level 2 that go down at once from a stretch, and those of the last level that are read
+/// for that, by their numbers.
 fn of_stretch(upper: &[(u8, u8)], lower: &[(u8, u8)], (at_once, most): (u64, u64)) -> Option<(Vec<u32>, Vec<u32>)> {
     let (mut structure, mut tables) = (Structure::default(), Vec::new());
     for (first, place, ranges) in [(200, Place::Level(2), upper), (100, Place::Level(1), lower)] {
@@ -118,7 +123,8 @@ fn of_stretch(upper: &[(u8, u8)], lower: &[(u8, u8)], (at_once, most): (u64, u64
     }
     let version = Version::empty().after(&structure, &tables).unwrap();
     let piece = version.piece_of_stretch(2, (&[10], &[200]), (at_once, most))?;
-    let numbers = |run: Option<&(Place, Run<Fake>)>| run.map_or(vec![], |(_, run)| run.files().map(|file| file.number).collect());
+    let numbers =
+        |run: Option<&(Place, Run<Fake>)>| run.map_or(vec![], |(_, run)| run.files().map(|file| file.number).collect());
     Some((numbers(piece.inputs.first()), numbers(piece.inputs.get(1))))
 }
 
@@ -164,7 +170,9 @@ fn what_is_hot_goes_down_from_level_0_without_what_lies_beside_it() {
     let bytes = |runs: &[&[(u8, u8)]], stretch: (u8, u8)| {
         let version = over_tens(runs);
         let piece = version.column_over((&[stretch.0], &[stretch.1]), 1, u64::MAX).unwrap();
-        let of = |place| piece.inputs.iter().filter(|(at, _)| *at == place).map(|(_, run)| run.tables().len()).sum::<usize>();
+        let of = |place| {
+            piece.inputs.iter().filter(|(at, _)| *at == place).map(|(_, run)| run.tables().len()).sum::<usize>()
+        };
         [Place::Run(1), Place::Run(0), Place::Level(1)].map(of)
     };
     let (cut, whole): (&[_], &[_]) = (&[(0, 49), (50, 59), (60, 99)], &[(0, 99)]);
@@ -214,11 +222,13 @@ fn trap_12_a_piece_is_closed() {
     assert!(targets.len() > 1, "{targets:?}");
 }
 
-/// The places of the runs that become one, from young to old, and where it goes, of runs of so many tables of 100 bytes, the oldest first.
+/// The places of the runs that become one, from young to old, and where it goes, of runs of so many tables of 100
+/// bytes, the oldest first.
 fn become_one(runs: &[u64], small: Small) -> Option<(Vec<Place>, Place)> {
     let (mut structure, mut tables) = (Structure::default(), Vec::new());
     for (ordinal, count) in (0..).zip(runs) {
-        let row: Vec<_> = (0..*count).map(|table| fake((100 * ordinal + table) as u32, table as u8, table as u8)).collect();
+        let row: Vec<_> =
+            (0..*count).map(|table| fake((100 * ordinal + table) as u32, table as u8, table as u8)).collect();
         let comes = row.iter().map(|table| (Place::Run(ordinal), table.file())).collect();
         structure.apply(&Change { comes, ..Change::default() }).unwrap();
         tables.extend(row);
@@ -237,7 +247,11 @@ fn small_runs_become_one_where_the_youngest_is() {
     let small = |runs: &[u64]| become_one(runs, Small { few: 1000, paid: 0 });
     assert_eq!(small(&[1, 1, 1]), None, "few");
     assert_eq!(small(&[1, 1, 1, 1]), runs(&[3, 2, 1, 0], 3));
-    assert_eq!(small(&[5, 5, 1, 2, 1, 1]), runs(&[5, 4, 3, 2, 1], 5), "with the sixth there would be more than a thousand bytes");
+    assert_eq!(
+        small(&[5, 5, 1, 2, 1, 1]),
+        runs(&[5, 4, 3, 2, 1], 5),
+        "with the sixth there would be more than a thousand bytes"
+    );
     assert_eq!(small(&[6, 2, 1, 1, 1]), runs(&[4, 3, 2, 1], 4), "the oldest is larger than all others");
     assert_eq!(small(&[1, 1, 9, 1, 1]), None, "one lies between that is larger than those behind it");
     assert_eq!(small(&[1, 1, 1, 1, 6]), runs(&[3, 2, 1, 0], 3), "the youngest is larger than all others");
@@ -338,8 +352,9 @@ fn tables_end_before_guards_however_small_they_are() {
 /// What the last level has shrunk to makes the one above it needless, of which there is still as much as there was.
 #[test]
 fn a_level_that_is_not_needed_any_more_does_not_keep_level_0_waiting() {
-    let [upper, last, runs] = [1, 21, 41]
-        .map(|first| (0..8).map(|number| fake(first + number, number as u8 * 4, number as u8 * 4 + 1)).collect::<Vec<_>>());
+    let [upper, last, runs] = [1, 21, 41].map(|first| {
+        (0..8).map(|number| fake(first + number, number as u8 * 4, number as u8 * 4 + 1)).collect::<Vec<_>>()
+    });
     let mut structure = Structure::default();
     let comes = |place, tables: &[Arc<Fake>]| tables.iter().map(|table| (place, table.file())).collect::<Vec<_>>();
     let levels = [comes(Place::Level(2), &upper), comes(Place::Level(1), &last)].concat();
@@ -407,8 +422,11 @@ fn tables_with_many_tombstones_are_due_and_what_they_hide_tells_when_nobody_is_t
     // Ten bytes a record.
     let table = |number, first, last, bytes, tombstones| fake(number, first, last).of_bytes(bytes).with(tombstones, 0);
     let (upper, last) = (Place::Level(2), Place::Level(1));
-    let dense =
-        at(&[(upper, table(1, 0, 9, 40_000, 2100)), (upper, table(2, 20, 29, 40_000, 1900)), (last, table(3, 0, 99, 60_000, 0))]);
+    let dense = at(&[
+        (upper, table(1, 0, 9, 40_000, 2100)),
+        (upper, table(2, 20, 29, 40_000, 1900)),
+        (last, table(3, 0, 99, 60_000, 0)),
+    ]);
     let piece = dense.piece_of_tombstones().unwrap();
     assert_eq!(piece.files(), [1, 3].map(|number| File { number, birth: 7 }));
     let dear = at(&[(upper, table(1, 0, 9, 40_000, 2100)), (last, table(3, 0, 99, 1 << 20, 0))]);
@@ -423,7 +441,10 @@ fn tables_with_many_tombstones_are_due_and_what_they_hide_tells_when_nobody_is_t
             && hides(3 << 20).is_littered(5 << 20, 8 << 20)
     );
     assert!(!at(&[(last, table(3, 0, 99, large, 9 << 20))]).is_littered(0, 8 << 20));
-    let most =
-        at(&[(upper, table(1, 0, 9, 40_000, 10)), (upper, table(2, 20, 29, 40_000, 20)), (last, table(3, 0, 99, 1 << 20, 0))]);
+    let most = at(&[
+        (upper, table(1, 0, 9, 40_000, 10)),
+        (upper, table(2, 20, 29, 40_000, 20)),
+        (last, table(3, 0, 99, 1 << 20, 0)),
+    ]);
     assert_eq!(most.piece_of_litter(1 << 20).unwrap().files()[0].number, 2);
 }

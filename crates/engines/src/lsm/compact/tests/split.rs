@@ -10,7 +10,8 @@ use crate::lsm::{
     version::{Ranged, tests::Fake},
 };
 
-/// Bytes of a piece between neighbours of these keys: a table counts alike for all stretches of the finest cut over which it reaches.
+/// Bytes of a piece between neighbours of these keys: a table counts alike for all stretches of the finest cut over
+/// which it reaches.
 fn shares(piece: &Piece<Fake>, finest: &[&[u8]], cuts: &[&[u8]]) -> Vec<f64> {
     let mut shares = vec![0.0; cuts.len() + 1];
     for table in piece.inputs.iter().flat_map(|(_, run)| run.tables()) {
@@ -33,7 +34,11 @@ fn parts_have_their_shares_and_end_where_tables_of_the_level_begin() {
         let piece = version.piece_of_level_0(u64::MAX).expect("there are runs");
         let (finest, parts) = (piece.cuts(1000), random.random_range(1..7));
         let cuts = piece.cuts(parts);
-        assert!(cuts.len() < parts as usize && cuts.is_sorted_by(|a, b| a < b) && cuts.iter().all(|cut| finest.contains(cut)));
+        assert!(
+            cuts.len() < parts as usize
+                && cuts.is_sorted_by(|a, b| a < b)
+                && cuts.iter().all(|cut| finest.contains(cut))
+        );
         let heaviest = shares(&piece, &finest, &finest).into_iter().fold(0.0, f64::max);
         let most = piece.bytes() as f64 / parts as f64 + heaviest + 10.0;
         let shares = shares(&piece, &finest, &cuts);
@@ -59,7 +64,9 @@ fn ranges_are_all_keys_and_none_is_too_small() {
             assert!(ranges.len() as u64 <= if threads > 1 { most } else { 1 });
             assert_eq!((&ranges[0].0, &ranges[ranges.len() - 1].1), (&Bound::Unbounded, &Bound::Unbounded));
             for pair in ranges.windows(2) {
-                assert!(matches!((&pair[0].1, &pair[1].0), (Bound::Excluded(end), Bound::Included(begin)) if end == begin));
+                assert!(
+                    matches!((&pair[0].1, &pair[1].0), (Bound::Excluded(end), Bound::Included(begin)) if end == begin)
+                );
             }
         }
     }

@@ -125,7 +125,8 @@ fn its_bytes_are_its_slabs_and_each_write_takes_no_more_words_than_it_said() {
     assert_eq!(world.memory.tagged_bytes(0), 0);
 }
 
-/// Of all keys most are found, since there are more places than keys, and of a tenth of them nearly all, which are written last.
+/// Of all keys most are found, since there are more places than keys, and of a tenth of them nearly all, which are
+/// written last.
 #[test]
 fn most_keys_are_found_by_shortcuts_and_nearly_all_that_are_written_again_and_again() {
     let world = World::new(b"");
@@ -134,7 +135,8 @@ fn most_keys_are_found_by_shortcuts_and_nearly_all_that_are_written_again_and_ag
         let there = |number: &u32| world.memtable.overwrite(xxh3_64(&key(*number)), &key(*number), Some(&[8; 100]), 7);
         (0..keys).filter(there).count() as f64 / f64::from(keys)
     };
-    let write = |keys: u32| (0..keys).for_each(|number| world.write(xxh3_64(&key(number)), &key(number), Some(&[7; 100]), 7));
+    let write =
+        |keys: u32| (0..keys).for_each(|number| world.write(xxh3_64(&key(number)), &key(number), Some(&[7; 100]), 7));
     write(20_000);
     // Slabs that came meanwhile have taken many keys from where they were noted.
     write(20_000);
@@ -144,7 +146,8 @@ fn most_keys_are_found_by_shortcuts_and_nearly_all_that_are_written_again_and_ag
     assert!((0.6..1.0).contains(&of_all) && of_some > 0.97, "{of_all}, {of_some}");
 }
 
-/// Each thread writes its own keys, in between those of the others; readers see whole values that never become older, and walks are in order.
+/// Each thread writes its own keys, in between those of the others; readers see whole values that never become older,
+/// and walks are in order.
 #[test]
 fn threads_write_between_each_other_and_nothing_is_lost() {
     const WRITERS: u64 = 3;
@@ -174,7 +177,10 @@ fn threads_write_between_each_other_and_nothing_is_lost() {
                 let writer = random.random_range(0..WRITERS);
                 let key = of(&mut random, writer);
                 if let Some((value, seq)) = world.get(xxh3_64(&key), &key) {
-                    assert!(value.is_none_or(|value| value.iter().all(|byte| *byte == seq as u8)), "parts of two values");
+                    assert!(
+                        value.is_none_or(|value| value.iter().all(|byte| *byte == seq as u8)),
+                        "parts of two values"
+                    );
                     assert!(newest.insert(key, seq).is_none_or(|before| before <= seq), "it became older");
                 } else {
                     assert!(!newest.contains_key(&key), "it was there, and then not");

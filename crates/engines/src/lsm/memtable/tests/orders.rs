@@ -1,4 +1,5 @@
-//! All orders of a few calls, within a number of preemptions, by loom (decision 12, K1 and K2). A slab has 16 words, two nodes.
+//! All orders of a few calls, within a number of preemptions, by loom (decision 12, K1 and K2). A slab has 16 words,
+//! two nodes.
 
 use super::*;
 use crate::tests::orders::{self, spawn};
@@ -22,8 +23,8 @@ fn insert(world: &World, hash: u64, key: &[u8], seq: Seq) {
     world.write(hash, key, Some(key), seq);
 }
 
-/// K1: two inserts between the same neighbours, one of two levels, beside a walk. It fails where a node is linked by a store in place of the compare-and-swap: one of
-/// the two is lost.
+/// K1: two inserts between the same neighbours, one of two levels, beside a walk. It fails where a node is linked by a
+/// store in place of the compare-and-swap: one of the two is lost.
 #[test]
 fn a_walk_beside_two_inserts_is_in_order_and_misses_nothing_old() {
     all_orders(2, |world| {
@@ -37,8 +38,8 @@ fn a_walk_beside_two_inserts_is_in_order_and_misses_nothing_old() {
     });
 }
 
-/// K1: the same beside searches, which find a node with all of its words, and once found again. It fails where the compare-and-swap that links a node does not
-/// release, and where a shortcut is noted before.
+/// K1: the same beside searches, which find a node with all of its words, and once found again. It fails where the
+/// compare-and-swap that links a node does not release, and where a shortcut is noted before.
 #[test]
 fn a_search_beside_two_inserts_finds_whole_nodes() {
     all_orders(2, |world| {
@@ -55,9 +56,9 @@ fn a_search_beside_two_inserts_finds_whole_nodes() {
     });
 }
 
-/// K2: a record is changed in place, then outgrown, beside a reader. Two readers would wait for each other for ever where the writer stands, which loom does not end.
-/// It fails where the new record is named before it is filled, where a record is changed without its lock, and where a reader takes the sequence after the state was
-/// looked at once more.
+/// K2: a record is changed in place, then outgrown, beside a reader. Two readers would wait for each other for ever
+/// where the writer stands, which loom does not end. It fails where the new record is named before it is filled, where
+/// a record is changed without its lock, and where a reader takes the sequence after the state was looked at once more.
 #[test]
 fn a_reader_beside_a_change_and_one_that_outgrows_sees_whole_values_that_do_not_become_older() {
     all_orders(3, |world| {
@@ -83,7 +84,8 @@ fn a_reader_beside_a_change_and_one_that_outgrows_sees_whole_values_that_do_not_
     });
 }
 
-/// A tombstone beside a reader, in place: the key has the one shortcut that there is. It fails where a record is changed without its lock.
+/// A tombstone beside a reader, in place: the key has the one shortcut that there is. It fails where a record is
+/// changed without its lock.
 #[test]
 fn a_delete_beside_a_reader_is_seen_or_not() {
     all_orders(3, |world| {

@@ -254,7 +254,9 @@ fn there_are_4096_covers_at_most() {
     let floor = Become::Covered(Place::Level(12));
     let covers = |count: usize| -> Vec<CoverEdit> {
         let bound = |number: usize| (number as u32).to_be_bytes().to_vec();
-        (0..count).map(|number| CoverEdit { lower: bound(2 * number), upper: bound(2 * number + 1), becomes: floor }).collect()
+        (0..count)
+            .map(|number| CoverEdit { lower: bound(2 * number), upper: bound(2 * number + 1), becomes: floor })
+            .collect()
     };
     let most = Change { covers: covers(MAX_COVERS), ..Change::default() };
     let full = after(&Structure::default(), &most).unwrap();
@@ -269,7 +271,8 @@ fn bounds_of_covers_have_a_mebibyte_at_most() {
     let bound = |number: usize| [&(number as u16).to_be_bytes()[..], &[0; MAX_KEY - 2]].concat();
     let fits = MAX_COVER_BYTES / (2 * MAX_KEY);
     let change = |number: usize| edit(&bound(2 * number), &bound(2 * number + 1), Become::Covered(Place::Level(12)));
-    let full = (0..fits).try_fold(Structure::default(), |structure, number| after(&structure, &change(number))).unwrap();
+    let full =
+        (0..fits).try_fold(Structure::default(), |structure, number| after(&structure, &change(number))).unwrap();
     assert_eq!(full.covers().iter().count(), fits);
     assert!(after(&full, &change(fits)).is_err());
     assert_eq!(decode(&encode(&full)).as_ref(), Ok(&**full.covers()));

@@ -35,7 +35,8 @@ fn the_bytes_of_a_root() {
 #[test]
 fn the_bytes_of_structural_records() {
     let (changes, _) = example();
-    let begin = |goes: Vec<_>| [&[(1, "form"), (1, "kind"), (1, "tables that go")][..], &goes, &[(1, "that come")]].concat();
+    let begin =
+        |goes: Vec<_>| [&[(1, "form"), (1, "kind"), (1, "tables that go")][..], &goes, &[(1, "that come")]].concat();
     let level = || [&LEVEL[..], &table(1)].concat();
     let flush = [begin(vec![]), RUN.to_vec(), table(1), RUN.to_vec(), table(2)].concat();
     let compaction = [begin([table(1), table(2)].concat()), level(), level()].concat();
@@ -66,7 +67,8 @@ fn the_bytes_of_changes_of_covers() {
 #[test]
 fn the_bytes_of_covers_in_a_root() {
     let (_, structure) = example();
-    let cover = |lower: &[u8], upper: &[u8], becomes| CoverEdit { lower: lower.to_vec(), upper: upper.to_vec(), becomes };
+    let cover =
+        |lower: &[u8], upper: &[u8], becomes| CoverEdit { lower: lower.to_vec(), upper: upper.to_vec(), becomes };
     let covers = vec![
         cover(b"", b"c", Become::Covered(Place::Run(2))),
         cover(b"c", b"eel", Become::Covered(Place::Level(12))),

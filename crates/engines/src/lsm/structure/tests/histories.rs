@@ -1,4 +1,5 @@
-//! Random rows of changes: each leaves a structure that names every table once, as its neighbours do, and comes back from its root.
+//! Random rows of changes: each leaves a structure that names every table once, as its neighbours do, and comes back
+//! from its root.
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 

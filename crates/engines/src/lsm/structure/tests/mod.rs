@@ -51,8 +51,12 @@ fn example() -> (Vec<Change>, Structure) {
 #[test]
 fn an_example_is_as_its_changes_say() {
     let (changes, structure) = example();
-    let places =
-        [(Place::Run(2), vec![7, 8]), (Place::Run(1), vec![4]), (Place::Level(2), vec![300]), (Place::Level(1), vec![5, 9])];
+    let places = [
+        (Place::Run(2), vec![7, 8]),
+        (Place::Run(1), vec![4]),
+        (Place::Level(2), vec![300]),
+        (Place::Level(1), vec![5, 9]),
+    ];
     assert_eq!(numbers(&structure), places);
     assert_eq!((structure.place_of(file(9)), structure.place_of(file(6))), (Some(Place::Level(1)), None));
     assert_eq!(changes[2].drops().collect::<Vec<_>>(), [file(3), file(200)]);

@@ -13,8 +13,9 @@ pub(super) fn build(boundaries: &Boundaries, block: usize, Wanted { error, heat,
     cheapest.expect("any blocks can have a single index")
 }
 
-/// What an index of so many bytes of blocks costs, in bytes. Memory that an index does not take has blocks of the keyspace, and a byte of them saves the reads
-/// of a byte. So a read in vain with each key of the table is as dear as all of its blocks, times its heat.
+/// What an index of so many bytes of blocks costs, in bytes. Memory that an index does not take has blocks of the
+/// keyspace, and a byte of them saves the reads of a byte. So a read in vain with each key of the table is as dear as
+/// all of its blocks, times its heat.
 fn cost(built: &Built, blocks: usize, heat: f64) -> f64 {
     let reads = heat * blocks as f64;
     // A partition is in memory, or it is read with each key.

@@ -7,7 +7,8 @@ use ecotone_substrate::limits::PAGE;
 pub(super) struct Layout(Vec<u8>);
 
 impl Layout {
-    /// Appends bytes at the next multiple of `align`, in one page together with `behind` more of whatever kind; gives their place.
+    /// Appends bytes at the next multiple of `align`, in one page together with `behind` more of whatever kind; gives
+    /// their place.
     pub(super) fn put(&mut self, bytes: &[u8], align: usize, behind: usize) -> usize {
         let mut at = self.0.len().next_multiple_of(align);
         if at % PAGE + bytes.len() + behind > PAGE {

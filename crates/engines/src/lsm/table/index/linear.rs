@@ -1,8 +1,10 @@
-//! Simple linear regression, packed: a line from the first key of a group of blocks to that of the next, and for each block by how much the separator before it
-//! deviates from the line, in as many bits as that needs (L4; decision 11, "Index").
+//! Simple linear regression, packed: a line from the first key of a group of blocks to that of the next, and for each
+//! block by how much the separator before it deviates from the line, in as many bits as that needs (L4; decision 11,
+//! "Index").
 //!
-//! A separator is stored as its *number*, a place on a grid that is as coarse as may be. Where a place of the grid lies between two blocks, a number tells them
-//! apart. Where none does they *tie*: keys of the left block may have the number of the right one.
+//! A separator is stored as its *number*, a place on a grid that is as coarse as may be. Where a place of the grid lies
+//! between two blocks, a number tells them apart. Where none does they *tie*: keys of the left block may have the
+//! number of the right one.
 
 mod group;
 
@@ -139,7 +141,8 @@ impl Linear {
         let digest = digest(key, shape.skip);
         let (low, span) = (self.base(0), self.last.saturating_sub(self.base(0)));
         let guess = digest.saturating_sub(low) as f64 / span as f64 * self.groups as f64;
-        let number = partition_near(self.groups, guess as usize, |number| self.base(number) <= digest).saturating_sub(1);
+        let number =
+            partition_near(self.groups, guess as usize, |number| self.base(number) <= digest).saturating_sub(1);
         let block = self.group(number).last_up_to(digest);
         let first = self.start(number) + block as u32;
         Candidates::new(first, self.lowest(number, digest).min(first), first)

@@ -1,7 +1,7 @@
 //! From a key to the block of a table that can have it: several kinds behind one interface (L2; decision 11, "Index").
 //!
-//! Every kind gives the block to look at first and bounds that hold for every key of the table. The blocks themselves decide, so that neither a bad model nor equal
-//! digests can give a wrong answer.
+//! Every kind gives the block to look at first and bounds that hold for every key of the table. The blocks themselves
+//! decide, so that neither a bad model nor equal digests can give a wrong answer.
 
 mod auto;
 mod bits;
@@ -70,8 +70,8 @@ impl Kind {
 /// What an index should be like.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wanted {
-    /// The kind, unless it cannot tell the blocks of a table apart or is not worth it, and the table gets a [`Kind::Single`]; none for the one that costs
-    /// least.
+    /// The kind, unless it cannot tell the blocks of a table apart or is not worth it, and the table gets a
+    /// [`Kind::Single`]; none for the one that costs least.
     pub kind: Option<Kind>,
     /// By how many bytes lines of [`Kind::Plr`] may err.
     pub error: u32,

@@ -1,4 +1,5 @@
-//! A partitioned index: separators in pages of the file, partitions, of which each comes and goes by itself, and those between partitions in memory (L2).
+//! A partitioned index: separators in pages of the file, partitions, of which each comes and goes by itself, and those
+//! between partitions in memory (L2).
 
 use std::{mem, result};
 
@@ -31,7 +32,12 @@ pub(super) fn build(separators: &Separators) -> Option<Built> {
         next += 1;
     });
     partitions.push(encode(&inside, first, next - first));
-    (partitions.len() > 1).then(|| Built { kind: Kind::Partitioned, bytes: between.encode(0), partitions, in_vain: 0.0 })
+    (partitions.len() > 1).then(|| Built {
+        kind: Kind::Partitioned,
+        bytes: between.encode(0),
+        partitions,
+        in_vain: 0.0,
+    })
 }
 
 fn encode(separators: &Separators, first: u32, blocks: u32) -> Vec<u8> {

@@ -28,7 +28,8 @@ struct Segment {
 }
 
 impl Segment {
-    /// The position that the line gives a digest, up to `most`. The one evaluator: conversion, product and sum keep the order of digests.
+    /// The position that the line gives a digest, up to `most`. The one evaluator: conversion, product and sum keep the
+    /// order of digests.
     #[inline]
     fn position(self, digest: u64, block: usize, most: u64) -> u64 {
         let steps = digest.saturating_sub(self.digest) as f64;
@@ -117,9 +118,13 @@ impl Plr {
         let mut last: Option<Segment> = None;
         for number in 0..self.segments {
             let segment = self.segment(number);
-            let follows = last.map_or(segment.block == 0, |last| last.digest < segment.digest && last.block < segment.block);
+            let follows =
+                last.map_or(segment.block == 0, |last| last.digest < segment.digest && last.block < segment.block);
             if !follows || segment.block >= shape.blocks || !(segment.slope.is_finite() && segment.slope >= 0.0) {
-                return Err(Malformed::new(HEAD + SEGMENT * number, "a segment does not follow the one before, or falls"));
+                return Err(Malformed::new(
+                    HEAD + SEGMENT * number,
+                    "a segment does not follow the one before, or falls",
+                ));
             }
             last = Some(segment);
         }
@@ -131,7 +136,11 @@ impl Plr {
         let [a, b, c, d, e, f, g, h, rest @ ..] = *self.pages.get::<SEGMENT>(at / PAGE, at % PAGE);
         let [i, j, k, l, m, n, o, p] = rest;
         let digest = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-        Segment { digest, block: u32::from_le_bytes([i, j, k, l]), slope: f32::from_bits(u32::from_le_bytes([m, n, o, p])) }
+        Segment {
+            digest,
+            block: u32::from_le_bytes([i, j, k, l]),
+            slope: f32::from_bits(u32::from_le_bytes([m, n, o, p])),
+        }
     }
 
     /// The blocks that can have a key.
@@ -139,8 +148,8 @@ impl Plr {
         let (digest, block) = (digest(key, shape.skip), shape.block as u64);
         let (low, high) = (self.segment(0).digest, self.segment(self.segments - 1).digest);
         let guess = digest.saturating_sub(low) as f64 / (high - low) as f64 * self.segments as f64;
-        let number =
-            partition_near(self.segments, guess as usize, |number| self.segment(number).digest <= digest).saturating_sub(1);
+        let number = partition_near(self.segments, guess as usize, |number| self.segment(number).digest <= digest)
+            .saturating_sub(1);
         let next = if number + 1 < self.segments { self.segment(number + 1).block } else { shape.blocks - 1 };
         let position = self.segment(number).position(digest, shape.block, u64::from(next) * block);
         let low = position.saturating_sub(self.bound).div_ceil(block).saturating_sub(1);

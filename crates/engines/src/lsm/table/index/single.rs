@@ -38,7 +38,8 @@ impl Separators {
     /// Adds the separator of the last block and the next one.
     pub(in super::super) fn push(&mut self, separator: &[u8]) {
         let (start, first) = self.runs.last().copied().unwrap_or_default();
-        let is_full = (self.count - first) as usize >= RUN || self.coded.len() - start + separator.len() + 2 * ROW > RUN_BYTES;
+        let is_full =
+            (self.count - first) as usize >= RUN || self.coded.len() - start + separator.len() + 2 * ROW > RUN_BYTES;
         let mut shared = common(&self.last, separator);
         if self.runs.is_empty() || is_full {
             self.runs.push((self.coded.len(), self.count));
@@ -176,7 +177,8 @@ impl Single {
 
     /// The block that can have a key.
     pub(super) fn locate(&self, key: &[u8]) -> u32 {
-        let is_before = |run: usize| separator_of(&mut Reader::new(self.bytes(run))).is_ok_and(|(_, separator)| separator <= key);
+        let is_before =
+            |run: usize| separator_of(&mut Reader::new(self.bytes(run))).is_ok_and(|(_, separator)| separator <= key);
         let (mut low, mut high) = (0, self.runs);
         while low < high {
             let middle = low.midpoint(high);

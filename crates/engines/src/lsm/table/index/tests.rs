@@ -65,7 +65,8 @@ impl Set {
         loop {
             looks += 1;
             let block = self.block(left.first);
-            let goes_on = if *key < *block[0] { left.go_down() } else { *key > *block[block.len() - 1] && left.go_up() };
+            let goes_on =
+                if *key < *block[0] { left.go_down() } else { *key > *block[block.len() - 1] && left.go_up() };
             if !goes_on {
                 let has = block.binary_search_by(|other| other.as_slice().cmp(key)).is_ok();
                 let there = self.keys.binary_search_by(|other| other.as_slice().cmp(key)).is_ok();
@@ -75,7 +76,8 @@ impl Set {
         }
     }
 
-    /// Also of a key that is not there: the key before lies no higher than its bounds, and the one behind no lower, so that a cursor finds that one.
+    /// Also of a key that is not there: the key before lies no higher than its bounds, and the one behind no lower, so
+    /// that a cursor finds that one.
     fn bounds_hold_around(&self, key: &[u8], left: Candidates) {
         let place = self.keys.partition_point(|other| **other < *key);
         let block = |place: usize| (place / self.per_block) as u32;
@@ -89,7 +91,10 @@ impl Set {
         for (place, key) in self.keys.iter().enumerate() {
             let Candidates { first, low, high, .. } = self.index.locate(key);
             let block = (place / self.per_block) as u32;
-            assert!((low..=high).contains(&first) && (low..=high).contains(&block), "{key:?}: {block} in {low}..={high}");
+            assert!(
+                (low..=high).contains(&first) && (low..=high).contains(&block),
+                "{key:?}: {block} in {low}..={high}"
+            );
             looks += self.look(key);
         }
         looks as f64 / self.keys.len() as f64
@@ -124,8 +129,12 @@ fn sets(random: &mut SmallRng, count: usize) -> Vec<(&'static str, Vec<Vec<u8>>)
         number(b"", at, 16)
     });
     let clusters = clusters.collect();
-    let same = (0..count).map(|at| number(b"0123456789", 5, 8).into_iter().chain((at as u32).to_be_bytes()).collect()).collect();
-    let few = (0..count).map(|at| number(b"", at as u64 % 7, 8).into_iter().chain((at as u32).to_be_bytes()).collect()).collect();
+    let same = (0..count)
+        .map(|at| number(b"0123456789", 5, 8).into_iter().chain((at as u32).to_be_bytes()).collect())
+        .collect();
+    let few = (0..count)
+        .map(|at| number(b"", at as u64 % 7, 8).into_iter().chain((at as u32).to_be_bytes()).collect())
+        .collect();
     let mixed = (0..count).map(|_| {
         let length = if random.random_bool(0.1) { random.random_range(1..1025) } else { random.random_range(1..12) };
         let mut key = vec![0; length];
@@ -135,8 +144,9 @@ fn sets(random: &mut SmallRng, count: usize) -> Vec<(&'static str, Vec<Vec<u8>>)
     });
     let mixed = mixed.collect();
     let paths = (0..count).map(|_| {
-        let part =
-            |random: &mut SmallRng| ["share", "lib", "doc", "python3", "x86_64-linux-gnu", "locale"][random.random_range(0..6)];
+        let part = |random: &mut SmallRng| {
+            ["share", "lib", "doc", "python3", "x86_64-linux-gnu", "locale"][random.random_range(0..6)]
+        };
         let path: Vec<String> = (0..6).map(|_| format!("{}/", part(random))).collect();
         format!("usr/{}{:05}", path.concat(), random.random_range(0..100_000)).into_bytes()
     });
@@ -211,16 +221,22 @@ fn uniform(length: usize, per_block: usize, kind: Kind) -> Set {
 #[test]
 fn an_index_takes_so_many_bytes_a_block_and_so_many_reads_a_key() {
     for (length, per_block) in PER_BLOCK {
-        for (kind, most, looks) in
-            [(Kind::Single, 4.5, 1.0), (Kind::Partitioned, 0.02, 1.0), (Kind::Plr, 0.8, 1.25), (Kind::Linear, 1.2, 1.01)]
-        {
+        for (kind, most, looks) in [
+            (Kind::Single, 4.5, 1.0),
+            (Kind::Partitioned, 0.02, 1.0),
+            (Kind::Plr, 0.8, 1.25),
+            (Kind::Linear, 1.2, 1.01),
+        ] {
             let set = uniform(length, per_block, kind);
             let (bytes, seen) = (set.bytes_a_block(), set.looks());
             eprintln!("keys of {length}, {kind:?}: {bytes} bytes a block, {seen} reads a key");
             assert_eq!(set.index.kind(), kind);
             // What is not in memory is what a single index has, in whole pages.
             assert!(kind != Kind::Partitioned || set.partitions == 3, "{} partitions", set.partitions);
-            assert!(bytes <= most && seen <= looks, "keys of {length}, {kind:?}: {bytes} bytes a block, {seen} reads a key");
+            assert!(
+                bytes <= most && seen <= looks,
+                "keys of {length}, {kind:?}: {bytes} bytes a block, {seen} reads a key"
+            );
         }
     }
 }
@@ -244,7 +260,8 @@ fn keys_that_digests_do_not_tell_apart_get_separators() {
     }
 }
 
-/// One bit in `one_in` of some bytes flipped in turn: one odd number has others in each byte. `parse` takes them or refuses them, which it does at least once.
+/// One bit in `one_in` of some bytes flipped in turn: one odd number has others in each byte. `parse` takes them or
+/// refuses them, which it does at least once.
 fn flipped(bytes: &[u8], one_in: usize, mut parse: impl FnMut(Pages) -> result::Result<(), Malformed>) {
     let (memory, mut refused) = (Memory::new(8 << 20), 0);
     for bit in (0..8 * bytes.len()).step_by(one_in) {
@@ -259,7 +276,8 @@ fn flipped(bytes: &[u8], one_in: usize, mut parse: impl FnMut(Pages) -> result::
 #[test]
 fn a_damaged_index_is_refused_or_harmless() {
     let mut random = SmallRng::seed_from_u64(5);
-    let keys: Vec<Vec<u8>> = (0..2000).map(|_| number(b"", random.random(), 8)).collect::<BTreeSet<_>>().into_iter().collect();
+    let keys: Vec<Vec<u8>> =
+        (0..2000).map(|_| number(b"", random.random(), 8)).collect::<BTreeSet<_>>().into_iter().collect();
     let mut boundaries = Boundaries::default();
     keys.chunks(10).for_each(|block| boundaries.push(&block[0], &block[9], 10));
     let shape = Shape { blocks: 200, block: BLOCK, skip: 0, partitions: 0 };
@@ -268,7 +286,9 @@ fn a_damaged_index_is_refused_or_harmless() {
         flipped(&built.bytes, 1, |pages| {
             let index = Index::parse(kind, pages, built.bytes.len(), shape)?;
             keys.iter().step_by(97).for_each(|key| {
-                let Located::Blocks(Candidates { first, low, high, .. }) = index.locate(key) else { panic!("{kind:?}") };
+                let Located::Blocks(Candidates { first, low, high, .. }) = index.locate(key) else {
+                    panic!("{kind:?}")
+                };
                 assert!(low <= first && first <= high && high < 200);
             });
             Ok(())
@@ -280,7 +300,8 @@ fn a_damaged_index_is_refused_or_harmless() {
 #[test]
 #[ignore = "long"]
 fn a_damaged_partition_is_refused_or_harmless() {
-    let keys: Vec<Vec<u8>> = (0..12_u8).map(|number| [&[b'a' + number.div_ceil(2); 900][..], &[number]].concat()).collect();
+    let keys: Vec<Vec<u8>> =
+        (0..12_u8).map(|number| [&[b'a' + number.div_ceil(2); 900][..], &[number]].concat()).collect();
     let mut boundaries = Boundaries::default();
     keys.chunks(2).for_each(|block| boundaries.push(&block[0], &block[1], 2));
     let built = build(&boundaries, BLOCK, wanted(Kind::Partitioned));
@@ -321,14 +342,21 @@ fn partitions_have_together_what_a_single_index_has() {
         let single = Set::new(keys.clone(), 2, wanted(Kind::Single)).bytes.div_ceil(BLOCK);
         let set = Set::new(keys, 2, wanted(Kind::Partitioned));
         assert!(set.index.kind() == Kind::Partitioned && set.looks() == 1.0, "{name}");
-        assert!((single..=single + single / 8 + 1).contains(&set.partitions), "{name}: {} for {single} pages", set.partitions);
+        assert!(
+            (single..=single + single / 8 + 1).contains(&set.partitions),
+            "{name}: {} for {single} pages",
+            set.partitions
+        );
     }
 }
 
-/// Bytes and reads in vain of all kinds over the same keys: from a table that is read much to one that is not read at all.
+/// Bytes and reads in vain of all kinds over the same keys: from a table that is read much to one that is not read at
+/// all.
 #[test]
 fn what_costs_least_follows_from_how_often_a_table_is_read() {
-    let of = |keys: &[Vec<u8>], heat: f64| Set::new(keys.to_vec(), 37, Wanted { kind: None, error: 2000, heat }).index.kind();
+    let of = |keys: &[Vec<u8>], heat: f64| {
+        Set::new(keys.to_vec(), 37, Wanted { kind: None, error: 2000, heat }).index.kind()
+    };
     let numbers = uniform(8, 37, Kind::Single).keys;
     let kinds = [10.0, 1.0, 0.01, 0.0003, 0.00001, 0.0].map(|heat| of(&numbers, heat));
     assert_eq!(kinds, [Kind::Single, Kind::Single, Kind::Linear, Kind::Plr, Kind::Partitioned, Kind::Partitioned]);
@@ -346,7 +374,9 @@ fn boundaries_tell_how_many_reads_are_in_vain() {
         for kind in Kind::ALL {
             let set = uniform(length, per_block, kind);
             let mut boundaries = Boundaries::default();
-            set.keys.chunks(per_block).for_each(|block| boundaries.push(&block[0], &block[block.len() - 1], block.len() as u32));
+            set.keys
+                .chunks(per_block)
+                .for_each(|block| boundaries.push(&block[0], &block[block.len() - 1], block.len() as u32));
             let (told, seen) = (build(&boundaries, BLOCK, wanted(kind)).in_vain, set.looks() - 1.0);
             assert!((told - seen).abs() <= 0.002 + seen / 5.0, "keys of {length}, {kind:?}: {told} told, {seen} seen");
         }

@@ -26,8 +26,9 @@ fn expected<'r>(records: &'r Records, key: &[u8]) -> Find<'r> {
 #[test]
 fn blocks_of_every_size_of_record_say_what_they_have() {
     let mut random = SmallRng::seed_from_u64(1);
-    for (size, record) in
-        [4096, 8192, 16384].into_iter().flat_map(|size| [1, 2, 9, 20, 108, 300, 700, 1024, 1900].map(|record| (size, record)))
+    for (size, record) in [4096, 8192, 16384]
+        .into_iter()
+        .flat_map(|size| [1, 2, 9, 20, 108, 300, 700, 1024, 1900].map(|record| (size, record)))
     {
         let records = sized(&mut random, 3000, record);
         fill(size, &records, |block, inside| {
@@ -57,7 +58,8 @@ fn as_many_records_lie_in_a_block_as_the_decision_says() {
         let mut random = SmallRng::seed_from_u64(2);
         // Neighbours of ten million share two bytes, and often a part of the third.
         let keys = (0..64_u64).map(|number| (number * 1_720_000_000_000 + (1 << 50)).to_be_bytes());
-        let records = keys.map(|start| ([&start[..], &bytes(&mut random, key - 8)].concat(), Some(vec![7; 100]))).collect();
+        let records =
+            keys.map(|start| ([&start[..], &bytes(&mut random, key - 8)].concat(), Some(vec![7; 100]))).collect();
         fill(4096, &records, |block, _| assert_eq!(block.len(), count, "keys of {key}"));
     }
 }

@@ -154,7 +154,9 @@ fn the_blocks_of_a_range_have_all_of_its_records() {
             let blocks = ground.locate(&first).low..ground.locate(&last).high + 1;
             let mut cursor = Cursor::forward(ground.table.clone(), blocks.clone(), ground.window(Size::Slab));
             let mut there = cursor.seek(ground.locate(&first), &first).unwrap();
-            for place in (ground.below(&first)..ground.records.len()).take_while(|place| ground.records[*place].0 <= last) {
+            for place in
+                (ground.below(&first)..ground.records.len()).take_while(|place| ground.records[*place].0 <= last)
+            {
                 assert!(there && ground.is_on(&cursor, place), "{first:?}, {last:?}: {blocks:?}");
                 there = cursor.advance().unwrap();
             }
@@ -237,5 +239,8 @@ fn what_cannot_be_read_ahead_is_an_error_when_it_is_wanted() {
     // The second window fails.
     ground.disk.fail_at(ground.disk.io_index() + 1, std::io::ErrorKind::Other);
     assert!(!error_of(|| cursor.advance()).is_corruption() && !cursor.advance().unwrap());
-    assert!(cursor.seek(ground.locate(&ground.records[600].0), &ground.records[600].0).unwrap() && ground.is_on(&cursor, 600));
+    assert!(
+        cursor.seek(ground.locate(&ground.records[600].0), &ground.records[600].0).unwrap()
+            && ground.is_on(&cursor, 600)
+    );
 }

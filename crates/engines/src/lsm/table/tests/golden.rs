@@ -93,7 +93,14 @@ fn index(kind: Kind) -> Vec<(usize, &'static str)> {
             (7, "rest of the separator"),
         ],
         Kind::Plr => {
-            vec![(4, "index: segments"), (4, "bound"), (8, "reserved"), (8, "segment: digest"), (4, "block"), (4, "slope")]
+            vec![
+                (4, "index: segments"),
+                (4, "bound"),
+                (8, "reserved"),
+                (8, "segment: digest"),
+                (4, "block"),
+                (4, "slope"),
+            ]
         }
         Kind::Linear => vec![
             (1, "index: log2 of a group"),

@@ -80,7 +80,8 @@ fn usual(count: u64) -> Records {
     (0..count).map(record).collect()
 }
 
-/// So many records of which two fill a block, and of which the last of each block shares 900 bytes with the first of the next one, so that separators are long.
+/// So many records of which two fill a block, and of which the last of each block shares 900 bytes with the first of
+/// the next one, so that separators are long.
 fn long(count: u8) -> Records {
     let record = |number: u8| ([&[b'A' + number.div_ceil(2); 900][..], &[number]].concat(), Some(vec![number; 900]));
     (0..count).map(record).collect()
@@ -98,5 +99,7 @@ fn index_of(table: &Table, environment: &Environment) -> Result<WholeIndex> {
 /// What a table says about a key; the outer `None` is that it has it not.
 fn ask(table: &Table, index: &WholeIndex, key: &[u8], memory: &mut storage::Block) -> Result<Option<Option<Vec<u8>>>> {
     let mut value = Vec::new();
-    Ok(table.find(table.locate(index, key), key, memory, &mut value)?.map(|answer| (answer == Answer::Value).then_some(value)))
+    Ok(table
+        .find(table.locate(index, key), key, memory, &mut value)?
+        .map(|answer| (answer == Answer::Value).then_some(value)))
 }

@@ -33,7 +33,8 @@ fn holds(environment: &Environment, table: Table, records: &Records) {
     let mut forward = Cursor::forward(table.clone(), 0..table.blocks(), window());
     forward.read_ahead(environment.storage.queue().unwrap(), window());
     let mut small = Cursor::forward(table.clone(), 0..table.blocks(), table.memory_for_a_block(environment).unwrap());
-    small.follow(Some(ReadAhead { lengths: Arc::new(Lengths::new(1)), memory: Component::Frames }), Progress::default());
+    small
+        .follow(Some(ReadAhead { lengths: Arc::new(Lengths::new(1)), memory: Component::Frames }), Progress::default());
     for (key, value) in records {
         for cursor in [&mut forward, &mut small] {
             assert!(cursor.advance().unwrap());
@@ -56,7 +57,8 @@ fn records_that_repeat_themselves_take_less_space_and_are_found() {
         let (disk, mut random) = (SimStorage::new(1), SmallRng::seed_from_u64(2));
         let environment = environment(&disk);
         let value = |random: &mut SmallRng| [bytes(random, 30), vec![b' '; 70]].concat();
-        let records: Records = (0..3000_u64).map(|key| (key.to_be_bytes().to_vec(), Some(value(&mut random)))).collect();
+        let records: Records =
+            (0..3000_u64).map(|key| (key.to_be_bytes().to_vec(), Some(value(&mut random)))).collect();
         let plain = write(&environment, NAME, options(Kind::Linear, block), &records).unwrap().unwrap().blocks();
         let name = Name { number: 10, ..NAME };
         let table = write(&environment, name, lz4(block), &records).unwrap().unwrap();
@@ -110,9 +112,9 @@ fn every_flipped_byte_is_noticed_where_it_is() {
     let read = || {
         let table = Arc::new(Table::open(&environment, NAME)?);
         let (index, mut memory) = (index_of(&table, &environment)?, table.memory_for_a_block(&environment)?);
-        let asked = records
-            .iter()
-            .map(|(key, value)| ask(&table, &index, key, &mut memory).map(|answer| assert_eq!(answer.as_ref(), Some(value))));
+        let asked = records.iter().map(|(key, value)| {
+            ask(&table, &index, key, &mut memory).map(|answer| assert_eq!(answer.as_ref(), Some(value)))
+        });
         asked.collect::<Result<()>>().and_then(|()| table.check(&environment, &hash))
     };
     let damaged = Damaged::new(&disk, NAME, &read);
@@ -154,7 +156,8 @@ fn a_block_that_was_packed_once_is_unpacked() {
     let mut bytes = vec![0; PAGE];
     bytes[4] = 2;
     bytes[6..8].copy_from_slice(&1_u16.to_le_bytes());
-    // Literals: the head of the entry and one letter; a match of 25 letters, one back; literals: 4 letters and the restart.
+    // Literals: the head of the entry and one letter; a match of 25 letters, one back; literals: 4 letters and the
+    // restart.
     let sequence = [0x5f, 0x01, 0x01, 0x1e, b'k', b'v', 0x01, 0x00, 0x06, 0x60, b'v', b'v', b'v', b'v', 0x10, 0x00];
     let plain = 16 + 4 + 1 + 25 + 4 + 2;
     bytes[8..10].copy_from_slice(&(plain as u16 - 2).to_le_bytes());

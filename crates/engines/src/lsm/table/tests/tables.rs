@@ -19,8 +19,10 @@ fn what_is_written_is_found_after_opening() {
                 assert_eq!((table.records(), table.sequences()), (records.len() as u64, SEQUENCES));
                 assert_eq!(table.tombstones(), records.values().filter(|value| value.is_none()).count() as u64);
                 table.check(&environment, &hash).unwrap();
-                let (index, filter) =
-                    (index_of(&table, &environment).unwrap(), table.filter(&environment, &frames(&environment)).unwrap());
+                let (index, filter) = (
+                    index_of(&table, &environment).unwrap(),
+                    table.filter(&environment, &frames(&environment)).unwrap(),
+                );
                 let mut memory = table.memory_for_a_block(&environment).unwrap();
                 for (key, value) in &records {
                     assert!(table.covers(key) && filter.may_have(hash(key)));
@@ -42,9 +44,12 @@ fn a_key_is_found_by_one_read() {
         let disk = SimStorage::new(1);
         let environment = environment(&disk);
         let table = write(&environment, NAME, options(kind, 4096), &records).unwrap().unwrap();
-        let (index, mut memory) = (index_of(&table, &environment).unwrap(), table.memory_for_a_block(&environment).unwrap());
+        let (index, mut memory) =
+            (index_of(&table, &environment).unwrap(), table.memory_for_a_block(&environment).unwrap());
         let before = disk.io_index();
-        records.iter().for_each(|(key, value)| assert_eq!(ask(&table, &index, key, &mut memory).unwrap().as_ref(), Some(value)));
+        records
+            .iter()
+            .for_each(|(key, value)| assert_eq!(ask(&table, &index, key, &mut memory).unwrap().as_ref(), Some(value)));
         let reads = (disk.io_index() - before) as f64 / records.len() as f64;
         assert!(index.kind() == kind && reads <= most, "{kind:?}: {reads} reads a key");
     }
@@ -67,7 +72,8 @@ fn the_index_of_another_table_gives_no_wrong_answer() {
     for kind in Kind::ALL {
         let mine = write(&environment, NAME, options(kind, 4096), &one).unwrap().unwrap();
         let theirs = write(&environment, Name { number: 10, ..NAME }, options(kind, 4096), &other).unwrap().unwrap();
-        let (index, mut memory) = (index_of(&theirs, &environment).unwrap(), mine.memory_for_a_block(&environment).unwrap());
+        let (index, mut memory) =
+            (index_of(&theirs, &environment).unwrap(), mine.memory_for_a_block(&environment).unwrap());
         for (key, value) in &one {
             if index.locate(key).high < mine.blocks() {
                 let answer = ask(&mine, &index, key, &mut memory).unwrap();

@@ -150,7 +150,8 @@ impl Directory {
     pub(super) fn find(&self, key: Key<'_>) -> Option<Found> {
         let nodes = self.nodes.read();
         let sought = Sought::new(key);
-        let ByLower { node, .. } = nodes.range::<dyn Bounded, _>((Unbounded, Included(&sought as &dyn Bounded))).next_back()?;
+        let ByLower { node, .. } =
+            nodes.range::<dyn Bounded, _>((Unbounded, Included(&sought as &dyn Bounded))).next_back()?;
         Some(Found { node: node.clone(), changes: node.changes.load(Ordering::Relaxed) })
     }
 
@@ -158,7 +159,9 @@ impl Directory {
     pub(super) fn find_below(&self, key: Option<Key<'_>>) -> Option<Found> {
         let nodes = self.nodes.read();
         let ByLower { node, .. } = match key.map(Sought::new) {
-            Some(sought) => nodes.range::<dyn Bounded, _>((Unbounded, Excluded(&sought as &dyn Bounded))).next_back()?,
+            Some(sought) => {
+                nodes.range::<dyn Bounded, _>((Unbounded, Excluded(&sought as &dyn Bounded))).next_back()?
+            }
             None => nodes.last()?,
         };
         Some(Found { node: node.clone(), changes: node.changes.load(Ordering::Relaxed) })

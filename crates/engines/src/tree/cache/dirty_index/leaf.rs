@@ -134,7 +134,8 @@ impl Leaf {
         self.put(place, Entry::new(self.entry(place).head(), window, address));
     }
 
-    /// Notes a window; gives what its entry has of it. Of two that are too far apart to be told the younger one is taken for an older one.
+    /// Notes a window; gives what its entry has of it. Of two that are too far apart to be told the younger one is
+    /// taken for an older one.
     fn note(&mut self, window: u64) -> u8 {
         if self.len == 0 {
             self.oldest = window;

@@ -1,7 +1,7 @@
 //! All records that are not in their pages, in key order, and since when (mechanism T4; `docs/design/dirty-index.md`).
 //!
-//! It knows nothing of pages. A record has an entry from before it is dirty until after it is clean, both under the lock of
-//! its [`leaf`]; where that is, the [`directory`] knows; blocks for leaves come by admission ([`room`]).
+//! It knows nothing of pages. A record has an entry from before it is dirty until after it is clean, both under the
+//! lock of its [`leaf`]; where that is, the [`directory`] knows; blocks for leaves come by admission ([`room`]).
 
 mod directory;
 mod entry;
@@ -75,12 +75,14 @@ impl<'k> Keys<'k> {
 }
 
 impl DirtyIndex {
-    /// An empty index, whose windows have so many sequences as a power of two. What is further apart than 256 windows is taken for older than it is.
+    /// An empty index, whose windows have so many sequences as a power of two. What is further apart than 256 windows
+    /// is taken for older than it is.
     pub(super) fn new(memory: &Arc<Memory>, window_bits: u32) -> DirtyIndex {
         DirtyIndex { directory: Directory::default(), room: Room::new(memory), window_bits }
     }
 
-    /// Admits a write, which may make an entry. `spare` has a block given back to the budget when that has none; false if it cannot.
+    /// Admits a write, which may make an entry. `spare` has a block given back to the budget when that has none; false
+    /// if it cannot.
     pub(super) fn admit(&self, spare: &dyn Fn() -> bool) -> bool {
         self.room.admit(spare)
     }
@@ -90,7 +92,8 @@ impl DirtyIndex {
         self.room.leave();
     }
 
-    /// Has `act` see the address that the entry of a key has, and say what becomes of it, under the lock of its leaf. Whoever makes an entry was admitted.
+    /// Has `act` see the address that the entry of a key has, and say what becomes of it, under the lock of its leaf.
+    /// Whoever makes an entry was admitted.
     pub(super) fn change(&self, key: Key<'_>, cells: &impl Cells, act: impl FnOnce(Option<Address>) -> Change) {
         let mut act = Some(act);
         loop {
@@ -165,7 +168,8 @@ impl DirtyIndex {
         self.directory.split(node, fence, upper);
     }
 
-    /// Goes over the leaves that have some keys, upwards, each under its lock, with the places of these keys in it, until `visit` says that it is enough.
+    /// Goes over the leaves that have some keys, upwards, each under its lock, with the places of these keys in it,
+    /// until `visit` says that it is enough.
     fn ascend<T>(
         &self,
         keys: Keys<'_>,
@@ -278,9 +282,14 @@ impl DirtyIndex {
         })
     }
 
-    /// A sequence that is at most that of any write since which one of these records is dirty, if any is, of those that `counts`, if that is told. A write whose application
-    /// ended before the call is seen.
-    pub(super) fn first(&self, keys: Keys<'_>, cells: &impl Cells, counts: Option<&dyn Fn(Address) -> bool>) -> Option<Seq> {
+    /// A sequence that is at most that of any write since which one of these records is dirty, if any is, of those that
+    /// `counts`, if that is told. A write whose application ended before the call is seen.
+    pub(super) fn first(
+        &self,
+        keys: Keys<'_>,
+        cells: &impl Cells,
+        counts: Option<&dyn Fn(Address) -> bool>,
+    ) -> Option<Seq> {
         let mut oldest: Option<u64> = None;
         self.ascend(keys, cells, |leaf, places| {
             let of_leaf = if places.len() == leaf.len() && counts.is_none() {

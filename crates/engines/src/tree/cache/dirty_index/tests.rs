@@ -170,7 +170,8 @@ fn it_follows_the_model_whatever_keys_come() {
             }
             // What is dirty lies within half of the windows.
             let oldest = world.now.saturating_sub(120 << WINDOW);
-            let old: Vec<_> = world.model.iter().filter(|(_, (_, seq))| *seq < oldest).map(|(key, _)| key.clone()).collect();
+            let old: Vec<_> =
+                world.model.iter().filter(|(_, (_, seq))| *seq < oldest).map(|(key, _)| key.clone()).collect();
             if world.now.is_multiple_of(256) && !old.is_empty() {
                 for (keyspace, key) in old {
                     let upper = [key.as_slice(), &[0]].concat();

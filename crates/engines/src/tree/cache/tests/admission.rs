@@ -71,7 +71,10 @@ fn a_forgotten_keyspace_is_gone_for_readers_on_their_way_too() {
     let token = cache.reserve(space(1), b"other", 1).unwrap();
     apply(&cache, token, space(1), b"other", Some(b"y"), 2);
     cache.forget_keyspace(space(0));
-    assert_eq!((cache.first_dirty(space(0)), cache.dirty_records(space(0)), cache.first_dirty(space(1))), (None, 0, Some(2)));
+    assert_eq!(
+        (cache.first_dirty(space(0)), cache.dirty_records(space(0)), cache.first_dirty(space(1))),
+        (None, 0, Some(2))
+    );
     assert!(!cache.admit_clean(0, b"clean", b"old", &ticket));
     miss(&cache, b"dirty");
     assert_eq!(cache.get(1, b"other", Purpose::Read, <[u8]>::to_vec), Found::Value(b"y".to_vec()));

@@ -40,8 +40,9 @@ pub(super) fn check(cache: &Cache) {
 pub(super) fn clean_records(cache: &Cache, keyspace: u16) -> usize {
     let in_shard = |shard: &Shard| {
         let handles = (0..shard.slabs.bound()).flat_map(|number| shard.slabs.handles(number));
-        let counts =
-            |handle: &Handle| shard.slabs.meta(*handle).is_clean() && record::keyspace(shard.slabs.cell(*handle)) == keyspace;
+        let counts = |handle: &Handle| {
+            shard.slabs.meta(*handle).is_clean() && record::keyspace(shard.slabs.cell(*handle)) == keyspace
+        };
         handles.filter(counts).count()
     };
     cache.shards.iter().map(|shard| in_shard(&shard.lock())).sum()
@@ -77,7 +78,8 @@ fn check_shard(shard: &Shard) -> usize {
 fn check_cells(shard: &Shard, number: usize) {
     let slab = shard.slabs.slab(number).expect("looked at");
     let place = |handle: Handle| SLAB - slab.cell(handle.slot()).len();
-    let mut cells: Vec<_> = shard.slabs.handles(number).map(|handle| (place(handle), shard.slabs.meta(handle).cell())).collect();
+    let mut cells: Vec<_> =
+        shard.slabs.handles(number).map(|handle| (place(handle), shard.slabs.meta(handle).cell())).collect();
     cells.push((SLAB - usize::from(slab.slots()) * PLACE, 0));
     cells.sort_unstable();
     cells.windows(2).for_each(|pair| assert!(pair[0].0 + pair[0].1 <= pair[1].0));

@@ -121,7 +121,10 @@ fn a_key_that_is_missed_twice_is_known() {
         end = read_on(&cache, end, 8000);
     }
     let left = kept(&cache, 0..500);
-    assert!(left > 400, "{left} of 500 records are left that were each read twice, the second time after they had gone");
+    assert!(
+        left > 400,
+        "{left} of 500 records are left that were each read twice, the second time after they had gone"
+    );
 }
 
 /// Zipf-distributed numbers by inversion over a table of cumulative weights.

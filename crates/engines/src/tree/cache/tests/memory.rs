@@ -55,7 +55,10 @@ fn records_of_mixed_sizes_cost_little_more() {
         let kept = lens.iter().enumerate().filter(|(n, _)| has(&cache, &key(*n))).map(|(_, len)| len).sum::<usize>();
         let counts = cache.counts();
         let overhead = (counts.bytes - kept) as f64 / counts.records as f64;
-        println!("seed {seed}: {overhead:.2} bytes of overhead a record of {sizes:?} bytes, {} records", counts.records);
+        println!(
+            "seed {seed}: {overhead:.2} bytes of overhead a record of {sizes:?} bytes, {} records",
+            counts.records
+        );
         assert!(counts.evictions > 50_000 && overhead <= most);
     }
 }
@@ -64,7 +67,8 @@ fn records_of_mixed_sizes_cost_little_more() {
 fn entries_of_dirty_records_cost_little() {
     for (rising, most) in [(false, 13), (true, 10)] {
         let (memory, cache) = cache(64);
-        let index = |memory: &Memory| memory.usage().iter().find(|(name, _)| *name == Component::DirtyIndex.name()).unwrap().1;
+        let index =
+            |memory: &Memory| memory.usage().iter().find(|(name, _)| *name == Component::DirtyIndex.name()).unwrap().1;
         for n in 0..100_000_u32 {
             let key = if rising { n } else { n.wrapping_mul(0x9E37_79B9) }.to_be_bytes();
             assert!(put(&cache, &key, Some(&[1; 100]), 1));
@@ -182,7 +186,10 @@ fn a_cache_comes_to_its_fair_part_by_reads_and_by_writes() {
         }
         let (held, fair) = (cache.share.held(), cache.share.fair_part());
         // Of a slab that the other gives, blocks of entries take a part, and others the rest of it later.
-        assert!(held <= fair + Size::Slab.bytes() && held > fair / 10 * 9, "{held} of {fair} bytes, by reads: {by_reads}");
+        assert!(
+            held <= fair + Size::Slab.bytes() && held > fair / 10 * 9,
+            "{held} of {fair} bytes, by reads: {by_reads}"
+        );
         let kept = other.fair_part();
         assert!(other.held() + Size::Slab.bytes() >= kept, "the other keeps its part");
         assert!(fair.abs_diff(kept) < fair / 8, "{fair} and {kept} bytes are for equal demand, by reads: {by_reads}");

@@ -82,7 +82,13 @@ impl World {
     fn new(seed: u64) -> Self {
         let (_, cache) = cache(3);
         let kept = || Kept { fences: [vec![]].into(), ..Kept::default() };
-        World { cache, spaces: (0..KEYSPACES).map(|_| kept()).collect(), random: Random::new(seed), late: vec![], seq: 1 }
+        World {
+            cache,
+            spaces: (0..KEYSPACES).map(|_| kept()).collect(),
+            random: Random::new(seed),
+            late: vec![],
+            seq: 1,
+        }
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -160,7 +166,10 @@ impl World {
         // What is far apart from the oldest of its leaf is taken for older than it is.
         let is_early =
             |next: &Vec<u8>| below < Seq::MAX && space.unflushed.contains_key(next) && due.iter().all(|due| next < due);
-        assert!(next == due || next.as_ref().is_some_and(is_early), "{next:?}, not {due:?} since a sequence below {below}");
+        assert!(
+            next == due || next.as_ref().is_some_and(is_early),
+            "{next:?}, not {due:?} since a sequence below {below}"
+        );
         let Some(page) = next.map(|key| space.page_of(&key)) else { return };
         if space.writing.contains_key(&page.lower) {
             return;
@@ -172,7 +181,8 @@ impl World {
             assert_eq!(record.value, space.newest.get(record.key).map(Vec::as_slice), "not the newest content");
             assert_eq!(space.page_of(record.key), page);
         }
-        let of_page = (Bound::Included(page.lower.clone()), taken.upper.clone().map_or(Bound::Unbounded, Bound::Excluded));
+        let of_page =
+            (Bound::Included(page.lower.clone()), taken.upper.clone().map_or(Bound::Unbounded, Bound::Excluded));
         assert_eq!(space.unflushed.range(of_page).count(), records.len());
         space.writing.insert(page.lower, (records, taken));
     }
@@ -223,7 +233,8 @@ impl World {
         assert_eq!(seen, on_page(&space.newest), "page {page:?}");
     }
 
-    /// A page is replaced by two at a random key. It may be being written, as in a reorganisation, which then ends with the change.
+    /// A page is replaced by two at a random key. It may be being written, as in a reorganisation, which then ends with
+    /// the change.
     fn split(&mut self, ks: u16) {
         let at = self.key();
         let space = &mut self.spaces[usize::from(ks)];
@@ -271,7 +282,10 @@ fn run(seed: u64, steps: usize) {
     world.write_everything();
     check::check(&world.cache);
     let counts = world.cache.counts();
-    assert_eq!((check::clean_records(&world.cache, UNCACHED), check::clean_records(&world.cache, 0)), (0, counts.records));
+    assert_eq!(
+        (check::clean_records(&world.cache, UNCACHED), check::clean_records(&world.cache, 0)),
+        (0, counts.records)
+    );
     assert_eq!((world.cache.dirty_bytes(), counts.dirty_records), (0, 0));
     assert!(counts.evictions > 0 && counts.slabs_moved > 0, "{counts:?}");
     (0..KEYSPACES).for_each(|ks| {

@@ -95,7 +95,10 @@ fn pages_are_filled_so_that_what_comes_has_room() {
     assert_eq!(fill(0.3, 0.7, 100, MANY), LEAST_FILL, "there is a bound");
     assert_eq!(forecast.fill(&at(0.3), &at(0.7), 100, MANY, 30), 30);
     let small = fill(0.3, 0.7, 4_000, 4_000);
-    assert!((LEAST_FILL..90).contains(&small) && fill(0.3, 0.7, 4_000, 400) > 75, "a small keyspace looks less far ahead");
+    assert!(
+        (LEAST_FILL..90).contains(&small) && fill(0.3, 0.7, 4_000, 400) > 75,
+        "a small keyspace looks less far ahead"
+    );
 }
 
 #[test]

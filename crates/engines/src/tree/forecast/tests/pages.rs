@@ -44,7 +44,8 @@ impl Pages<'_> {
         hood.extend(self.pages.range(centre + 1..).take(REACH).take_while(overflows).map(|(lower, _)| *lower));
         let lower = hood[0];
         let population = self.records() as u64;
-        let mut keys: Vec<u64> = hood.iter().flat_map(|lower| self.pages.remove(lower).expect("it is in the hood")).collect();
+        let mut keys: Vec<u64> =
+            hood.iter().flat_map(|lower| self.pages.remove(lower).expect("it is in the hood")).collect();
         keys.sort_unstable();
         let last = keys[keys.len() - 1].to_be_bytes();
         let fill = self.forecast.fill(&keys[0].to_be_bytes(), &last, keys.len(), population, FULL);
@@ -71,7 +72,8 @@ impl Pages<'_> {
     }
 }
 
-/// Keys at places that are hot in different degrees and at different hours of a day of 12,000 inserts, as the pick-ups of taxis are.
+/// Keys at places that are hot in different degrees and at different hours of a day of 12,000 inserts, as the pick-ups
+/// of taxis are.
 fn pickups(random: &mut SmallRng, count: usize) -> Vec<u64> {
     let places: Vec<(u64, f64)> = (0..500).map(|_| (random.random(), random.random_range(0.0..1.0))).collect();
     let mut keys = Vec::new();
@@ -87,7 +89,8 @@ fn pickups(random: &mut SmallRng, count: usize) -> Vec<u64> {
     keys
 }
 
-/// Loads a fifth of the stream, inserts the rest, and says how many reorganisations there were and how many pages there are at last.
+/// Loads a fifth of the stream, inserts the rest, and says how many reorganisations there were and how many pages there
+/// are at last.
 fn run(kind: ForecastKind) -> (usize, usize) {
     let forecast = Forecast::new(Memory::new(16 << 20), kind, Pace { epoch: 4000, horizon: 100 }, 1);
     let keys = pickups(&mut SmallRng::seed_from_u64(9), 200_000);

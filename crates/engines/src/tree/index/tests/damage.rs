@@ -141,9 +141,17 @@ fn forged_inner_pages_are_refused() {
     assert_corrupt(&open(&[9, 0, 0, 0]), &root, "checksum");
     assert_corrupt(&open(&[9]), &root, "four bytes");
     assert_corrupt(&forge(&[(INNER, b"", None, &[(b"", &[2, 0, 0, 0])]), leaf]), &root, "cover");
-    assert_corrupt(&forge(&[(INNER, b"", None, &[(b"a", &[2, 0, 0, 0]), (b"m", &[3, 0, 0, 0])]), leaf]), &root, "cover");
+    assert_corrupt(
+        &forge(&[(INNER, b"", None, &[(b"a", &[2, 0, 0, 0]), (b"m", &[3, 0, 0, 0])]), leaf]),
+        &root,
+        "cover",
+    );
     assert_corrupt(&forge(&[(INNER, b"", None, &[]), leaf]), &root, "no entries");
-    assert_corrupt(&forge(&[(INNER, b"", Some(b"z"), &[(b"", &[2, 0, 0, 0]), (b"m", &[3, 0, 0, 0])]), leaf]), &root, "fences");
+    assert_corrupt(
+        &forge(&[(INNER, b"", Some(b"z"), &[(b"", &[2, 0, 0, 0]), (b"m", &[3, 0, 0, 0])]), leaf]),
+        &root,
+        "fences",
+    );
 }
 
 #[test]
@@ -163,7 +171,8 @@ fn forged_leaves_are_refused() {
 #[test]
 fn roots_and_segments_are_golden() {
     let root = TreeRoot { page: 0x1234_5678, height: 3, segments: 1_000_000, nodes: 7001, pages: 0x2000_0000 };
-    let labels = [(1, "version"), (1, "height"), (4, "root page"), (4, "pages of the file"), (8, "segments"), (8, "nodes")];
+    let labels =
+        [(1, "version"), (1, "height"), (4, "root page"), (4, "pages of the file"), (8, "segments"), (8, "nodes")];
     golden("tree-root", &render(&root.encode(), &labels));
     let mut w = Writer::new();
     Segment::new(0x1234).encode(&mut w);

@@ -6,7 +6,8 @@ fn random_changes_match_the_model() {
         let mut world = World::new(seed);
         for step in 0..400 {
             let grow = step < 250;
-            let (removed, inserted) = (world.random.random_range(0..6), world.random.random_range(0..if grow { 16 } else { 4 }));
+            let (removed, inserted) =
+                (world.random.random_range(0..6), world.random.random_range(0..if grow { 16 } else { 4 }));
             world.reorganise(keys, removed, inserted);
             let attached = world.random.random_range(0..4);
             world.attach(keys, attached);
@@ -75,7 +76,9 @@ fn readers_see_whole_changes_only() {
                     // Every change gives all these keys the same segment.
                     let snapshot = index.snapshot();
                     let pages: Vec<_> = keys.iter().map(|key| snapshot.lookup(key).page).collect();
-                    assert!(snapshot.get(&keys[0]).unwrap().page < 10_000 || pages.iter().all(|page| *page == pages[0]));
+                    assert!(
+                        snapshot.get(&keys[0]).unwrap().page < 10_000 || pages.iter().all(|page| *page == pages[0])
+                    );
                 }
             });
         }

@@ -47,7 +47,11 @@ fn check(records: &Records, lower: &[u8], upper: Option<&[u8]>, goals: &Goals, p
                 assert!(page(&behind) == position || upper.is_some_and(|upper| *upper <= *behind));
                 if let Some((last, rest)) = key.split_last().filter(|(last, _)| **last > 0) {
                     let before = [rest, &[last - 1, 255, 255]].concat();
-                    assert!(page(&before) == position || before < part.lower || upper.is_some_and(|upper| *upper <= *before));
+                    assert!(
+                        page(&before) == position
+                            || before < part.lower
+                            || upper.is_some_and(|upper| *upper <= *before)
+                    );
                 }
             }
         }
@@ -117,8 +121,8 @@ fn the_largest_records_and_fences_fit() {
         records.push(&key, &[1; 876]);
     }
     let upper = [b'k'; MAX_KEY];
-    let goals =
-        [Fill::Even(1), Fill::Even(90), Fill::Even(100), Fill::Spread { most: 100, seed: 1 }].map(|fill| Goals { fill, ..GOALS });
+    let goals = [Fill::Even(1), Fill::Even(90), Fill::Even(100), Fill::Spread { most: 100, seed: 1 }]
+        .map(|fill| Goals { fill, ..GOALS });
     for goals in &goals {
         checked(&records, &[], None, goals);
         checked(&records, &[], Some(&upper), goals);
@@ -140,7 +144,8 @@ fn even_steps_are_lines_of_the_most_pages() {
         for model in [Model::Optimal, Model::Greedy] {
             let [_, filled] = checked(&records, &[], None, &Goals { model, ..GOALS });
             let whole = counts(&filled).len() / 16;
-            let kinds: Vec<_> = filled[..whole].iter().map(|planned| (has_line(planned), planned.pages.len())).collect();
+            let kinds: Vec<_> =
+                filled[..whole].iter().map(|planned| (has_line(planned), planned.pages.len())).collect();
             assert!(kinds.iter().all(|kind| *kind == (true, 16)), "{step} {bytes} {model:?}: {kinds:?}");
             let least = if bytes == 56 { 46 } else { 3 };
             let sizes = counts(&filled[..whole]);
@@ -160,7 +165,8 @@ fn one_page_at_most_makes_no_segments_of_several() {
 
 /// Keys with long common parts, equal digests, zeros at their ends and all lengths.
 fn random_key(random: &mut SmallRng, alphabet: &[u8]) -> Vec<u8> {
-    let stems: [&[u8]; 4] = [b"", b"\0\0\0\0\0\0", b"usr/share/doc/", b"usr/share/doc/\xff\xff\xff\xff\xff\xff\xff\xff\xff"];
+    let stems: [&[u8]; 4] =
+        [b"", b"\0\0\0\0\0\0", b"usr/share/doc/", b"usr/share/doc/\xff\xff\xff\xff\xff\xff\xff\xff\xff"];
     let stem = stems[random.random_range(0..stems.len())];
     let tail = (0..random.random_range(1..14)).map(|_| alphabet[random.random_range(0..alphabet.len())]);
     stem.iter().copied().chain(tail).collect()
@@ -187,7 +193,8 @@ fn random_records_are_placed_where_they_lie() {
         let most_pages = if seed % 7 == 0 { random.random_range(1..=16) } else { 16 };
         let goals = Goals { fill, most_pages, model: if seed % 3 == 0 { Model::Greedy } else { Model::Optimal } };
         let last = keys[keys.len() - 1].clone();
-        let (lower, upper) = if seed % 2 == 0 { (vec![], None) } else { (keys[0].clone(), Some([&last[..], &[0]].concat())) };
+        let (lower, upper) =
+            if seed % 2 == 0 { (vec![], None) } else { (keys[0].clone(), Some([&last[..], &[0]].concat())) };
         for plan in checked(&records, &lower, upper.as_deref(), &goals) {
             lines += plan.iter().filter(|planned| has_line(planned)).count();
         }

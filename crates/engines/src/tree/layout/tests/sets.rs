@@ -59,7 +59,8 @@ fn uniform() -> Option<Vec<Vec<u8>>> {
     Some(keys.iter().map(|key| (key + (1 << 60)).to_be_bytes().to_vec()).collect())
 }
 
-/// Records of so many bytes, but never of less than the key; 0 stands for sizes from 8 to 1000 bytes, small ones being the most frequent.
+/// Records of so many bytes, but never of less than the key; 0 stands for sizes from 8 to 1000 bytes, small ones being
+/// the most frequent.
 fn value_len(random: &mut SmallRng, key: &[u8], record: usize) -> usize {
     match record {
         0 => (8.0 * (random.random::<f64>() * 4.8).exp()) as usize,
@@ -125,7 +126,9 @@ fn load(keys: &[Vec<u8>], record: usize, goals: &Goals) -> Loaded {
             let mut rest = Records::default();
             if let Some(last) = last {
                 let first = &last.pages[0];
-                (first.records.start..chunk.len()).map(|at| chunk.get(at)).for_each(|(key, value)| rest.push(key, value));
+                (first.records.start..chunk.len())
+                    .map(|at| chunk.get(at))
+                    .for_each(|(key, value)| rest.push(key, value));
                 lower.clone_from(&first.lower);
             }
             chunk = rest;
@@ -134,7 +137,8 @@ fn load(keys: &[Vec<u8>], record: usize, goals: &Goals) -> Loaded {
     loaded
 }
 
-/// Loads keys with records of 64 and 1024 bytes and of mixed sizes; the index is at most `most` percent of one with an entry for each page.
+/// Loads keys with records of 64 and 1024 bytes and of mixed sizes; the index is at most `most` percent of one with an
+/// entry for each page.
 fn check(name: &str, keys: Option<Vec<Vec<u8>>>, most: usize) {
     let Some(keys) = keys else { return };
     for record in [64, 1024, 0] {

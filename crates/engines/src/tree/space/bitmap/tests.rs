@@ -49,7 +49,8 @@ impl Model {
                 first.into_iter().for_each(|first| self.set(first, length, true));
             }
             9..18 => {
-                for page in self.some(random, true).into_iter().flat_map(|page| page..page + random.random_range(1..30)) {
+                for page in self.some(random, true).into_iter().flat_map(|page| page..page + random.random_range(1..30))
+                {
                     let used = self.used.get(page as usize).copied().unwrap_or(false);
                     assert_eq!(bitmap.give(page), used);
                     self.set(page, u32::from(used), false);

@@ -97,7 +97,8 @@ impl Draft {
         let mut costs = costs.skip_while(|(shift, cost)| cost * COST > records && *shift > 0);
         let (shift, cost) = costs.next()?;
         let numbers = blocks.windows(2).map(|pair| separator(pair, line, shift).unwrap_or_else(|tied| tied));
-        let deviations: Vec<i128> = (1..).zip(numbers).map(|(block, number)| number - line.predicted(block, shift)).collect();
+        let deviations: Vec<i128> =
+            (1..).zip(numbers).map(|(block, number)| number - line.predicted(block, shift)).collect();
         let (width, least) = measure(&deviations)?;
         let origin = origin(width, least);
         let stored = deviations.iter().map(|deviation| (deviation - origin) as u64).collect();
@@ -120,7 +121,8 @@ impl Draft {
     }
 }
 
-/// The number of the separator of two blocks: the lowest one that lies between them; if they tie, as an error, that of the right one's first key.
+/// The number of the separator of two blocks: the lowest one that lies between them; if they tie, as an error, that of
+/// the right one's first key.
 fn separator(pair: &[Bounds], line: Line, shift: u8) -> Result<i128, i128> {
     let [left, right] = pair else { return Err(0) };
     let (lowest, first) = (line.number(left.last, shift) + 1, line.number(right.first, shift));
