@@ -33,7 +33,9 @@ fn step(reader: &mut Reader<'_>, input: &[u8]) -> Option<()> {
         4 => reader.array::<3>().map(drop),
         5 => reader.prefixed(usize::from(kind) * 2).map(|bytes| assert!(bytes.len() <= usize::from(kind) * 2)),
         6 => reader.bytes(usize::MAX - usize::from(kind)).map(drop),
-        _ => reader.varint().map(|value| assert_eq!(Writer::new().varint(value).as_slice(), &input[before..reader.position()])),
+        _ => reader.varint().map(|value| {
+            assert_eq!(Writer::new().varint(value).as_slice(), &input[before..reader.position()]);
+        }),
     };
     assert!(taken.is_ok() || reader.position() == before, "a call that fails takes nothing");
     taken.ok()

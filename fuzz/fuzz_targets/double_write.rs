@@ -28,7 +28,8 @@ fuzz_target!(|input: &[u8]| {
     disk.put(AREA, &area);
     disk.put(PAGES, &pages());
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    let Ok(double_write) = DoubleWrite::open(&storage, &Memory::new(16 << 20), &Arc::new(Health::default())) else { return };
+    let opened = DoubleWrite::open(&storage, &Memory::new(16 << 20), &Arc::new(Health::default()));
+    let Ok(double_write) = opened else { return };
     let mut file_of = |identity: u64| -> Option<Arc<dyn File>> {
         if identity == PAGES.identity() { storage.open(PAGES, Access::Direct).ok() } else { None }
     };

@@ -34,7 +34,8 @@ fn read(page: &Page<'_>, wanted: &[u8]) {
     assert_eq!(page.iter().rev().count(), entries);
     assert!(entries <= page.len() && page.room() <= PAGE);
     let wanted = wanted.get(..20).unwrap_or(wanted);
-    let _ = (page.get(wanted), page.search(wanted), page.covers(wanted), page.covers(page.lower()), format!("{page:?}"));
+    let _ = (page.get(wanted), page.search(wanted), page.covers(wanted), page.covers(page.lower()),
+        format!("{page:?}"));
 }
 
 /// Every record is found, and the builder makes the same bytes of them.

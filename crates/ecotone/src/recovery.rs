@@ -64,12 +64,14 @@ fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
     if let Some(data) = files.iter().find(|file| file.keyspace().is_some()) {
         if let Some(manifest) = files.iter().find(|file| Manifest::FILES.contains(file)) {
             let what = format!(
-                "it is damaged, there is no other copy, and there is the data file {data}; restore a copy of the manifest"
+                "it is damaged, there is no other copy, and there is the data file {data}; restore a copy of the \
+                manifest"
             );
             return Err(Error::corruption(*manifest, 0, what));
         }
         let why = format!(
-            "it has no manifest, though it has the data file {data}; restore the newest manifest files, or save what can be read with \
+            "it has no manifest, though it has the data file {data}; restore the newest manifest files, or save \
+             what can be read with \
              `repair`"
         );
         return Err(Error::NotADatabase { path: builder.path().to_owned(), why });
@@ -131,7 +133,8 @@ fn remove_strays(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
     let is_later = |file: &FileId| file.keyspace().is_some_and(|keyspace| keyspace >= manifest.next_keyspace);
     if let Some(later) = storage.list()?.into_iter().filter(is_later).min() {
         let what = format!(
-            "it is older than {later} and does not know its keyspace; restore the newest manifest files, or all files of one backup, or move {later} \
+            "it is older than {later} and does not know its keyspace; restore the newest manifest files, or all \
+             files of one backup, or move {later} \
              away to do without it"
         );
         return Err(Error::corruption(Manifest::FILES[0], 0, what));

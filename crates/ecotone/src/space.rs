@@ -76,7 +76,8 @@ impl Space {
         }
         let name = &self.name;
         Err(Error::Invalid(format!(
-            "the keyspace {name:?} is unlogged, so no single write of it is durable when it returns; write with Durability::Buffered, and call flush"
+            "the keyspace {name:?} is unlogged, so no single write of it is durable when it returns; write with \
+            Durability::Buffered, and call flush"
         )))
     }
 

@@ -33,7 +33,8 @@ pub enum Error {
     /// What lives in a keyspace fills the budget of disk that it was made with. Reads and deletes go on; writes that
     /// add data fail with this until enough was deleted, without reopening.
     #[error(
-        "what lives in the keyspace fills its disk budget of {budget} bytes; delete some of it, writing then resumes by itself, or copy it into a keyspace with a larger option `disk`"
+        "what lives in the keyspace fills its disk budget of {budget} bytes; delete some of it, writing then resumes \
+        by itself, or copy it into a keyspace with a larger option `disk`"
     )]
     DiskBudget {
         /// The budget in bytes.
@@ -106,7 +107,8 @@ pub enum Error {
     /// The database was opened by a process from which this one was forked. Nothing of it may be used here, and
     /// dropping it here does nothing: the other goes on with it.
     #[error(
-        "the database was opened before this process was forked off, and is the other process's; open one here, once that has closed it"
+        "the database was opened before this process was forked off, and is the other process's; open one here, once \
+        that has closed it"
     )]
     Forked,
     /// The operating system refused an operation.

@@ -29,7 +29,8 @@ fn main() -> io::Result<()> {
         // Twice the number of the database, and one more where checksums are put right, then edits.
         for target in ["image", "repair"] {
             save(target, &format!("{engine}-plain"), &[2 * number, 0, 1, 5, 0, 4, 1, 2, 3, 4])?;
-            save(target, &format!("{engine}-sealed"), &[2 * number + 1, 3, 1, 5, 0, 4, 1, 2, 3, 4, 4, 9, 40, 0, 2, 1, 0])?;
+            let steps = [2 * number + 1, 3, 1, 5, 0, 4, 1, 2, 3, 4, 4, 9, 40, 0, 2, 1, 0];
+            save(target, &format!("{engine}-sealed"), &steps)?;
         }
     }
     runs()?;
@@ -120,7 +121,8 @@ fn tables() -> io::Result<()> {
         let bytes = disk.files().remove(&NAME.file()).unwrap_or_default();
         let pages = (bytes.len() / 4096).saturating_sub(3) as u8;
         save("table", &format!("{kind:?}-{}", compression.name()), &[&[pages + 16], &bytes[..]].concat())?;
-        save("table", &format!("block-{}", compression.name()), &[&[0], bytes.get(4096..8192).unwrap_or_default()].concat())?;
+        let block = bytes.get(4096..8192).unwrap_or_default();
+        save("table", &format!("block-{}", compression.name()), &[&[0], block].concat())?;
     }
     Ok(())
 }
@@ -139,7 +141,8 @@ fn structures() -> io::Result<()> {
     save("structure", "lsm", &[&lsm, &flush.encode(), &compaction.encode()].map(behind_length).concat())?;
     let root = Blob { options: AdaptiveOptions::default(), covers: Covers::default(), lsm, tree: Vec::new() };
     let records = [flush, compaction, cover].map(|change| [&[1], &*change.encode()].concat());
-    save("structure", "adaptive", &[root.encode()].iter().chain(&records).map(behind_length).collect::<Vec<_>>().concat())
+    let parts: Vec<_> = [root.encode()].iter().chain(&records).map(behind_length).collect();
+    save("structure", "adaptive", &parts.concat())
 }
 
 fn behind_length(part: impl AsRef<[u8]>) -> Vec<u8> {
@@ -159,7 +162,8 @@ fn hash_structures() -> io::Result<()> {
         Change::Fold { goes: part(None), comes: vec![part(Some(base))], folded: page(20) },
     ];
     let root = hash::blob::encode(hash::HashOptions::default(), &Structure::new(10));
-    let parts: Vec<_> = [root].into_iter().chain(changes.iter().map(Change::encode)).map(|part| behind_length(&part)).collect();
+    let parts = [root].into_iter().chain(changes.iter().map(Change::encode));
+    let parts: Vec<_> = parts.map(|part| behind_length(&part)).collect();
     save("structure", "hash", &parts.concat())
 }
 

@@ -165,7 +165,8 @@ impl Kept {
             Kept::Hashed(keyspace) => {
                 let name = keyspace.name();
                 Err(Failure::Usage(format!(
-                    "the keyspace {name:?} finds its keys by a hash and keeps no order of them, which {what} needs; {instead}"
+                    "the keyspace {name:?} finds its keys by a hash and keeps no order of them, which {what} needs; \
+                    {instead}"
                 )))
             }
         }

@@ -29,5 +29,7 @@ pub(crate) fn fill(keyspace: &Either, from: u32) {
 }
 
 pub(crate) fn check(keyspace: &Either, count: u32) {
-    either!(keyspace, ks => (0..count).for_each(|number| assert_eq!(ks.get(number.to_be_bytes()).unwrap(), Some(vec![7; 300]))));
+    let expected = Some(vec![7; 300]);
+    let found = |number: u32| either!(keyspace, ks => ks.get(number.to_be_bytes()).unwrap());
+    (0..count).for_each(|number| assert_eq!(found(number), expected));
 }

@@ -165,7 +165,8 @@ fn updates_of_ten_times_the_data_stay_within_the_budget() {
     let [median, rare, longest] = [500, 999, 1_000].map(|of| times[(times.len() - 1) * of / 1_000]);
     let [folds, delays] = ["folds", "writer_delays"].map(|name| counter(&records, name));
     println!(
-        "a write took {median:?}, {rare:?} of one in a thousand, {longest:?} at most; {delays} delays, {folds} folds, {space} bytes"
+        "a write took {median:?}, {rare:?} of one in a thousand, {longest:?} at most; {delays} delays, {folds} folds, \
+        {space} bytes"
     );
     assert!(space <= LIMIT && folds > 0, "{space} bytes where {LIMIT} may be, {folds} folds");
 }

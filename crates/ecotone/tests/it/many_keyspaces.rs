@@ -62,7 +62,8 @@ fn many_keyspaces_with_few_records_are_all_there_after_an_opening() {
             let keyspace = keyspace(&database, engine, number).unwrap();
             for record in 0..3 {
                 let expected = is_written(engine, number).then(|| value(number, record));
-                either!(&keyspace, keyspace => assert_eq!(keyspace.get([record]).unwrap(), expected, "{engine} {number}"));
+                let found = either!(&keyspace, keyspace => keyspace.get([record]).unwrap());
+                assert_eq!(found, expected, "{engine} {number}");
             }
             let count = either!(&keyspace, keyspace => keyspace.iter().count());
             assert_eq!(count, if is_written(engine, number) { 3 } else { 0 }, "{engine} {number}");

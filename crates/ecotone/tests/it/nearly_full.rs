@@ -38,7 +38,8 @@ fn who_overwrites_on_a_nearly_full_disk_goes_on() {
         either!(&ks, ks => {
             for number in 0..5 * RECORDS {
                 let which = if number < RECORDS { number } else { number.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11 };
-                ks.insert(key(which % RECORDS), [7; 500]).unwrap_or_else(|error| panic!("{engine}, write {number}: {error}"));
+                let written = ks.insert(key(which % RECORDS), [7; 500]);
+                written.unwrap_or_else(|error| panic!("{engine}, write {number}: {error}"));
             }
         });
         drop(ks);
@@ -59,14 +60,17 @@ fn who_deletes_on_a_full_disk_can_insert_again() {
             assert!(matches!(error, Error::NoSpace { .. }), "{engine}: {error}");
             println!("{engine}: {count} records fill the disk, of which {} bytes are used: {error}", disk.space_used());
             for number in 0..count / 2 {
-                ks.remove(key(number)).unwrap_or_else(|error| panic!("{engine}, deleting {number} of {count}: {error}"));
+                let removed = ks.remove(key(number));
+                removed.unwrap_or_else(|error| panic!("{engine}, deleting {number} of {count}: {error}"));
             }
             let began = Instant::now();
             let mut inserted = count;
             while inserted < count + count / 4 {
                 match ks.insert(key(inserted), [8; 500]) {
                     Ok(()) => inserted += 1,
-                    Err(error) => assert!(began.elapsed() < RETURNS, "{engine}, after {} inserts: {error}", inserted - count),
+                    Err(error) => {
+                        assert!(began.elapsed() < RETURNS, "{engine}, after {} inserts: {error}", inserted - count);
+                    }
                 }
             }
             let there = |number: u64| ks.get(key(number)).unwrap().is_some();

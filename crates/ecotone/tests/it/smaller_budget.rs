@@ -48,7 +48,8 @@ fn opens_and_writes(engine: &str, disk: &SimStorage, records: u64) -> Result<(),
     let opening = began.elapsed();
     let ks = keyspace(&database, "k", engine, true).unwrap();
     let began = Instant::now();
-    either!(&ks, ks => (0..3_000).take_while(|_| began.elapsed() < WRITES).for_each(|number| ks.insert(key(records + number), [8; 100]).unwrap()));
+    let write = |number| either!(&ks, ks => ks.insert(key(records + number), [8; 100]).unwrap());
+    (0..3_000).take_while(|_| began.elapsed() < WRITES).for_each(write);
     let writes = began.elapsed();
     println!("{engine}: opening took {opening:?}, 3,000 writes {writes:?}");
     if opening >= OPENING || writes >= WRITES {

@@ -97,7 +97,10 @@ impl Files {
         self.context().begin_session()?;
         let mut state = self.state();
         let State { structure, dead, numbers, .. } = &mut *state;
-        let is_of = |file: &FileId, of| matches!(file, FileId::Segment { number, .. } | FileId::Table { number, .. } if *number == of);
+        let is_of = |file: &FileId, of| {
+            let (FileId::Segment { number, .. } | FileId::Table { number, .. }) = file else { return false };
+            *number == of
+        };
         let is_dying = |number| dead.iter().any(|(_, file)| is_of(file, number));
         Ok(numbers.next(self.context(), |number| structure.numbers().any(|named| named == number) || is_dying(number)))
     }

@@ -120,7 +120,8 @@ fn a_file_that_ends_early_is_corrupt() {
         queue.complete(1, &mut done);
         for error in [file.read(&mut buffer, 8).unwrap_err(), done.pop().unwrap().result.unwrap_err()] {
             assert!(
-                matches!(&error, Error::Corruption { file, offset: 8, what } if file == "log.3" && what == "the file ends early"),
+                matches!(&error, Error::Corruption { file, offset: 8, what }
+                    if file == "log.3" && what == "the file ends early"),
                 "{error}"
             );
         }

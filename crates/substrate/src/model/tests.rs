@@ -135,7 +135,9 @@ proptest! {
     }
 
     #[test]
-    fn a_fence_divides_keys_as_their_digests_do(prefix in key(), keys in vec(key(), 1..20), digest in any::<u64>(), drop in 0..64u32) {
+    fn a_fence_divides_keys_as_their_digests_do(
+        prefix in key(), keys in vec(key(), 1..20), digest in any::<u64>(), drop in 0..64u32,
+    ) {
         let whole: Vec<Vec<u8>> = keys.iter().map(|key| [&prefix[..], key].concat()).collect();
         let mut digests: Vec<u64> = whole.iter().map(|key| super::digest(key, prefix.len())).collect();
         digests.extend([0, 1, u64::MAX, digest, digest >> drop << drop]);

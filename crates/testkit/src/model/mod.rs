@@ -183,7 +183,8 @@ impl Model {
         let state = self.state_after(nearest);
         let wrong = differences(&state, recovered);
         let mut text = format!(
-            "after {ending:?}, no prefix of {guaranteed} to {} writes explains what was recovered; {nearest} writes come nearest, \
+            "after {ending:?}, no prefix of {guaranteed} to {} writes explains what was recovered; {nearest} \
+             writes come nearest, \
              with {} keys wrong:",
             self.steps.len(),
             wrong.len()

@@ -133,7 +133,8 @@ fn the_parts_of_the_tree_know_neither_log_nor_scheduler() {
             .map(|(number, _)| {
                 source.finding(
                     number,
-                    "a part of the tree names the log or the scheduler: that belongs to the joiner, tree/mod.rs and beside",
+                    "a part of the tree names the log or the scheduler: that belongs to the joiner, tree/mod.rs and \
+                    beside",
                 )
             })
             .collect()

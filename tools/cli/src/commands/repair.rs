@@ -53,7 +53,8 @@ impl RepairCommand {
             let RepairedKeyspace { name, records, pages, damaged_pages, missing, doubtful, .. } = keyspace;
             let (missing_count, doubtful_count) = (missing.count, doubtful.count);
             let line = format!(
-                "{name}: {records} records from {pages} pages and blocks, {damaged_pages} of them damaged; {missing_count} ranges missing, {doubtful_count} \
+                "{name}: {records} records from {pages} pages and blocks, {damaged_pages} of them damaged; \
+                {missing_count} ranges missing, {doubtful_count} \
                  doubtful"
             );
             output.line(&[line.as_bytes()])?;

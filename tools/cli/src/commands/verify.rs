@@ -33,7 +33,8 @@ impl Verify {
         match reports.iter().map(|(_, check)| check.problems.len()).sum() {
             0 => Ok(()),
             damage => Err(Failure::Told(format!(
-                "{0}: verify found damage ({damage} places); restore a backup, or save what can be read with `ecotone repair {0} --to NEW`",
+                "{0}: verify found damage ({damage} places); restore a backup, or save what can be read with `ecotone \
+                repair {0} --to NEW`",
                 self.place.path.display()
             ))),
         }

@@ -25,7 +25,8 @@ impl Input {
         if path == Path::new("-") {
             if io::stdin().is_terminal() {
                 warn(
-                    "reading records from the terminal; Ctrl-D ends them, and `ecotone load --help` tells of other inputs",
+                    "reading records from the terminal; Ctrl-D ends them, and `ecotone load --help` tells of other \
+                    inputs",
                 );
             }
             let bar = ProgressBar::no_length().with_style(style("{spinner} {bytes} ({bytes_per_sec})"));

@@ -111,11 +111,18 @@ fn refuse(head: &[u8], line: &[u8], content: Content, named: bool) -> Option<Str
             Some("holds text, not integers of 8 bytes; give --format lines or --format tsv".to_owned())
         }
         Content::Lines if !named && line.contains(&b'\t') => Some(
-            "has a tab in its first line; give --format tsv if it stands between key and value, --format lines if it belongs to the key"
+            "has a tab in its first line; give --format tsv if it stands between key and value, --format lines if it \
+            belongs to the key"
                 .to_owned(),
         ),
-        Content::Lines if !named && [&b"{\"key\":"[..], b"{\"key_hex\":"].iter().any(|start| line.starts_with(start)) => {
-            Some("holds JSON, which load does not read; make the dump without --json, or give --format lines to have each line as a key".to_owned())
+        Content::Lines
+            if !named && [&b"{\"key\":"[..], b"{\"key_hex\":"].iter().any(|start| line.starts_with(start)) =>
+        {
+            Some(
+                "holds JSON, which load does not read; make the dump without --json, or give --format lines to have \
+                each line as a key"
+                    .to_owned(),
+            )
         }
         _ => None,
     }

@@ -74,7 +74,8 @@ const DAMAGED: &str = "its compressed data is damaged or cut off; get the file o
 fn refused(error: &FrameDecoderError) -> io::Error {
     match error {
         FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::BadMagicNumber(_)) => unreadable(
-            "it is not compressed with Zstandard, or it is damaged; if it is not compressed, say with --format what it holds",
+            "it is not compressed with Zstandard, or it is damaged; if it is not compressed, say with --format what \
+            it holds",
         ),
         FrameDecoderError::WindowSizeTooBig { .. } => {
             unreadable("it was compressed with a window that is too large; compress it again without --long")

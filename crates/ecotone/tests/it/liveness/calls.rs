@@ -174,7 +174,9 @@ impl<'a> Caller<'a> {
             either!(keyspace, keyspace => match length % 5 {
                 0 => keyspace.remove(key(number))?,
                 // What is not in the log cannot be synced with it.
-                1 if keyspace.name() != "unlogged" => keyspace.durability(durability).insert(key(number), value(number, length))?,
+                1 if keyspace.name() != "unlogged" => {
+                    keyspace.durability(durability).insert(key(number), value(number, length))?;
+                }
                 _ => keyspace.insert(key(number), value(number, length))?,
             });
         }
@@ -361,7 +363,8 @@ fn fork(keyspace: &Either, number: u64) -> Result<()> {
     let is_refused = || {
         either!(keyspace, keyspace => {
             let (read, written) = (keyspace.get(key(number)), keyspace.insert(key(number), "of another process"));
-            matches!((read, written), (Err(Error::Forked), Err(Error::Forked))) && keyspace.iter().next().is_some_and(|next| next.is_err())
+            matches!((read, written), (Err(Error::Forked), Err(Error::Forked)))
+                && keyspace.iter().next().is_some_and(|next| next.is_err())
         })
     };
     let ended = in_a_fork(|| u8::from(is_refused()));

@@ -156,7 +156,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn forged_pages_never_panic(changes in vec((0..PAGE, any::<u8>()), 1..12), header in vec((4..40_usize, any::<u8>()), 0..3)) {
+    fn forged_pages_never_panic(
+        changes in vec((0..PAGE, any::<u8>()), 1..12), header in vec((4..40_usize, any::<u8>()), 0..3),
+    ) {
         read_everything(&forged(&[&changes[..], &header[..]].concat()));
     }
 

@@ -34,7 +34,8 @@ pub(super) fn of(look: &Look) -> Value {
 }
 
 fn io(io: &Counters) -> Value {
-    json!({"reads": io.reads, "writes": io.writes, "read_bytes": io.read_bytes, "write_bytes": io.write_bytes, "syncs": io.syncs})
+    json!({"reads": io.reads, "writes": io.writes, "read_bytes": io.read_bytes, "write_bytes": io.write_bytes,
+        "syncs": io.syncs})
 }
 
 fn keyspace(shape: &Shape) -> Value {

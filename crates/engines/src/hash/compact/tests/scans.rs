@@ -161,7 +161,10 @@ fn lookup_reads_and_remembers_a_part_of_what_a_scan_does() {
         number += 1;
         let cost = measure(way, environment, sim, count);
         let Cost { nanoseconds, reads, read_bytes, memory, records } = cost;
-        println!("{way:?}: {nanoseconds} ns, {reads} reads of {read_bytes} bytes, {memory} bytes of memory, {records} records");
+        println!(
+            "{way:?}: {nanoseconds} ns, {reads} reads of {read_bytes} bytes, {memory} bytes of memory, {records} \
+            records"
+        );
         cost
     });
     let [in_memory, scan_in_memory, on_disk, in_steps, scan_on_disk] = costs;

@@ -74,7 +74,8 @@ fn an_appended_record_is_written_three_times_and_space_stays_below_1_6() {
         let (written, appended) = loaded.measure(keys.into_iter());
         let space = loaded.space();
         eprintln!(
-            "{name}: {appended:.3} of the updates appended, {written:.3} bytes written for a byte, {space:.3} of the data on disk"
+            "{name}: {appended:.3} of the updates appended, {written:.3} bytes written for a byte, {space:.3} of the \
+            data on disk"
         );
         assert!(written <= 1.083 * 1.15 * 3.0 * appended, "{name}: {written} bytes for {appended}");
         assert!(space <= 1.6, "{name}: {space}");

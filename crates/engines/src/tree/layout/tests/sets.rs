@@ -150,7 +150,8 @@ fn check(name: &str, keys: Option<Vec<Vec<u8>>>, most: usize) {
             let (pages, grouped) = (percent(loaded.pages, single.pages), percent(loaded.grouped, loaded.pages));
             let lines = percent(loaded.on_lines, loaded.pages);
             eprintln!(
-                "{name} {record:4} {model:?}: index {index:.1}%, pages {pages:.1}%, {grouped:.0}% grouped, {lines:.0}% on lines, {:.1} a segment",
+                "{name} {record:4} {model:?}: index {index:.1}%, pages {pages:.1}%, {grouped:.0}% grouped, \
+                {lines:.0}% on lines, {:.1} a segment",
                 loaded.pages as f64 / loaded.entries.len() as f64
             );
             assert!(index <= most as f64 && pages <= 102.0 && grouped >= 90.0, "see above");
