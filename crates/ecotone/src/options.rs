@@ -6,14 +6,16 @@ pub use ecotone_substrate::wal::Durability;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Engine {
-    /// Update-in-place pages behind a record cache; ordered. For reads, skew, mixed reads and writes, scans.
-    #[default]
+    /// Update-in-place pages behind a record cache; ordered. For point reads and updates of a set of keys that grows
+    /// slowly: 10 to 25% ahead of the others there, and behind them in loads and scans.
     Tree,
     /// Tables of sorted records in levels, found by small learned indexes; ordered. For data that is written much and
     /// read rarely, and for huge data beside little memory. It is new.
     Lsm,
     /// The lsm, and pages of a tree below its tables where scans pay for them: ranges change their shape by themselves,
-    /// and back; ordered. For data whose use changes: gathered now, analysed later. It is new.
+    /// and back; ordered. The default: loads as [`Engine::Lsm`], scans faster than either of the others where it is
+    /// scanned often, and takes less space than [`Engine::Tree`] (`docs/decisions/0019-default-engine.md`).
+    #[default]
     Adaptive,
 }
 
@@ -57,7 +59,7 @@ impl Default for KeyspaceOptions {
 }
 
 impl KeyspaceOptions {
-    /// The engine; the default is [`Engine::Tree`].
+    /// The engine; the default is [`Engine::Adaptive`].
     pub fn engine(mut self, engine: Engine) -> Self {
         self.creation.engine = engine.name().to_owned();
         self

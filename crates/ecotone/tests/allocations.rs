@@ -1,7 +1,7 @@
 //! What a read that hits the record cache asks of the allocator: nothing; and what an iterator does: little, however
 //! much is dirty. A binary of its own, since it counts the allocations of its threads.
 
-use ecotone::{Database, KeyspaceOptions};
+use ecotone::{Database, Engine, KeyspaceOptions};
 
 const RECORDS: u32 = 1_000;
 
@@ -9,7 +9,7 @@ const RECORDS: u32 = 1_000;
 fn a_hit_allocates_nothing() {
     let place = tempfile::tempdir().unwrap();
     let database = Database::builder(place.path().join("db")).open().unwrap();
-    let towns = database.keyspace("towns", KeyspaceOptions::default()).unwrap();
+    let towns = database.keyspace("towns", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
     let records: Vec<_> = (0..RECORDS).map(|number| (number.to_be_bytes(), [number as u8; 100])).collect();
     towns.bulk_load(records.clone()).unwrap();
     let mut value = Vec::with_capacity(100);
@@ -29,7 +29,7 @@ fn a_hit_allocates_nothing() {
 fn an_iterator_copies_little_of_what_is_dirty() {
     let place = tempfile::tempdir().unwrap();
     let database = Database::builder(place.path().join("db")).open().unwrap();
-    let towns = database.keyspace("towns", KeyspaceOptions::default()).unwrap();
+    let towns = database.keyspace("towns", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
     // All of one page.
     (0..20_000_u32).for_each(|number| towns.insert(number.to_be_bytes(), [1; 100]).unwrap());
     for is_backward in [false, true] {

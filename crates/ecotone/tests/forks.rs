@@ -8,7 +8,7 @@ mod each;
 #[path = "it/either.rs"]
 mod either;
 
-use ecotone::{Error, KeyspaceOptions, Result};
+use ecotone::{Engine, Error, KeyspaceOptions, Result};
 use ecotone_sys::life::in_a_fork;
 
 use crate::{
@@ -39,8 +39,8 @@ fn a_process_that_was_forked_off_gets_errors_and_its_drops_do_nothing() {
                     && forked(swapped) && forked(ks.iter().next().and_then(Result::err))
             });
             are_refused &= forked(database.flush().err()) && forked(database.verify().err());
-            are_refused &=
-                forked(database.keyspace("other", KeyspaceOptions::default()).err()) && forked(database.sync().err());
+            are_refused &= forked(database.keyspace("other", KeyspaceOptions::default().engine(Engine::Tree)).err())
+                && forked(database.sync().err());
             are_refused &=
                 database.keyspaces().is_empty() && database.stats().failure.is_some() && database.failure().is_some();
             let mut batch = database.batch();
@@ -53,7 +53,7 @@ fn a_process_that_was_forked_off_gets_errors_and_its_drops_do_nothing() {
             are_refused &= forked(database.close().err());
             // One of its own it may have.
             let own = open(&directory.path().join("own")).unwrap();
-            own.keyspace("k", KeyspaceOptions::default()).unwrap().insert("a", "b").unwrap();
+            own.keyspace("k", KeyspaceOptions::default().engine(Engine::Tree)).unwrap().insert("a", "b").unwrap();
             own.close().unwrap();
             u8::from(are_refused)
         });

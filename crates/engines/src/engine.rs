@@ -317,8 +317,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn begin_flush(&self, _below: Seq) {}
     /// Writes out until every effect below `below` is in the files, synced. May be called by several threads.
     fn flush(&self, below: Seq) -> Result<()>;
-    /// Deletes that are not in the files, if these keep much for them that a flush would end, about; else 0. Engines
-    /// that see to that by themselves have none.
+    /// How much a flush and a checkpoint would end that the files keep for nothing, about: deletes that are not in the
+    /// files, or pages. 0 if it is little. Engines that see to that by themselves have none.
     fn litter(&self) -> u64 {
         0
     }

@@ -36,7 +36,7 @@ pub(crate) struct Space {
 pub(crate) struct NewSpace {
     #[command(flatten)]
     pub(crate) space: Space,
-    /// The engine of a keyspace that is made; without it that is tree
+    /// The engine of a keyspace that is made; without it that is adaptive
     #[arg(long)]
     engine: Option<Engine>,
     /// An option of the engine of a keyspace that is made, such as `index=plr` of lsm or `disk=1073741824` of hash; may
@@ -102,7 +102,7 @@ impl NewSpace {
                 "the keyspace {name:?} is there and keeps the options that it was made with; leave --set out"
             ))),
             (_, Some(_)) => self.space.open(database),
-            (engine, None) => engine.unwrap_or(Engine::Tree).create(database, name, &self.settings),
+            (engine, None) => engine.unwrap_or(Engine::Adaptive).create(database, name, &self.settings),
         }
     }
 }

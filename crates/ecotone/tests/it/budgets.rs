@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use ecotone::{
-    Database, Durability, KeyspaceOptions, Result,
+    Database, Durability, Engine, KeyspaceOptions, Result,
     internal::{Parts, engines::tree::TreeFamily},
     limits::{MIN_BUDGET, log_limit},
 };
@@ -43,7 +43,7 @@ fn written(seed: u64) -> (SimStorage, Content) {
         for _ in 0..random.random_range(1..60) {
             let name = *NAMES.choose(&mut random).unwrap();
             let key = format!("{:05}", random.random_range(0..14_000)).into_bytes();
-            let keyspace = database.keyspace(name, KeyspaceOptions::default()).unwrap();
+            let keyspace = database.keyspace(name, KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
             if random.random_ratio(1, 8) {
                 batch.remove(&keyspace, key.clone());
                 content.remove(&(name, key));
@@ -150,7 +150,8 @@ fn a_crash_while_replay_writes_out_loses_nothing() {
 fn a_long_log_of_few_records_is_replayed_into_memory() {
     let disk = SimStorage::new(5);
     let database = open(&disk, LARGE).unwrap();
-    let [keyspace, other] = NAMES.map(|name| database.keyspace(name, KeyspaceOptions::default()).unwrap());
+    let [keyspace, other] =
+        NAMES.map(|name| database.keyspace(name, KeyspaceOptions::default().engine(Engine::Tree)).unwrap());
     let mut written = 0_u32;
     while database.stats().log.used_bytes < log_limit(LARGE) / 4 * 5 {
         keyspace.insert(format!("{:03}", written % 500), [written.to_be_bytes(); 300].concat()).unwrap();

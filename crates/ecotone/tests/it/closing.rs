@@ -13,7 +13,7 @@ use std::{
 };
 
 use ecotone::{
-    Database, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result,
+    Database, Engine, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result,
     internal::{
         Parts,
         engines::{engine::Shared, hash::HashFamily, tree::TreeFamily},
@@ -53,8 +53,12 @@ impl World {
     fn writer(&self, kind: Kind) -> Writer {
         let (name, database) = (kind.to_string(), &self.database);
         match kind {
-            Kind::LoggedTree => Writer::Tree(database.keyspace(&name, KeyspaceOptions::default()).unwrap()),
-            Kind::Tree => Writer::Tree(database.keyspace(&name, KeyspaceOptions::default().unlogged()).unwrap()),
+            Kind::LoggedTree => {
+                Writer::Tree(database.keyspace(&name, KeyspaceOptions::default().engine(Engine::Tree)).unwrap())
+            }
+            Kind::Tree => Writer::Tree(
+                database.keyspace(&name, KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap(),
+            ),
             Kind::LoggedHash => Writer::Hash(database.hash_keyspace(&name, HashOptions::default()).unwrap()),
             Kind::Hash => Writer::Hash(database.hash_keyspace(&name, HashOptions::default().unlogged()).unwrap()),
         }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ecotone::{Database, Keyspace, KeyspaceOptions};
+use ecotone::{Database, Engine, Keyspace, KeyspaceOptions};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 const KEYS: u32 = 60_000;
@@ -159,7 +159,7 @@ impl Drop for Stop<'_> {
 fn readers_and_scans_miss_nothing_and_see_nothing_old() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::builder(directory.path().join("db")).memory_budget(16 << 20).open().unwrap();
-    let keyspace = database.keyspace("k", KeyspaceOptions::default()).unwrap();
+    let keyspace = database.keyspace("k", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
     let world = World { keyspace, known: (0..KEYS).map(|_| Known::default()).collect(), stop: AtomicBool::new(false) };
     for i in (0..KEYS).filter(|i| is_stable(*i)) {
         world.keyspace.insert(key(i), value(i, 1)).unwrap();

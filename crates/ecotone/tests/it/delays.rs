@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, Keyspace, KeyspaceOptions,
+    Database, Engine, Keyspace, KeyspaceOptions,
     internal::{Parts, engines::tree::TreeFamily},
     limits,
 };
@@ -19,7 +19,7 @@ fn the_delays_of_writers_are_counted_and_timed() {
     let parts =
         Parts { storage: Arc::new(SimStorage::new(1)), clock: Arc::new(SimClock::new(1)), workers: 0, families };
     let database = Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap();
-    let keyspace = database.keyspace("k", KeyspaceOptions::default().unlogged()).unwrap();
+    let keyspace = database.keyspace("k", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
     let insert = |i: u32| keyspace.insert(i.wrapping_mul(0x9E37_79B1).to_be_bytes(), [7; 1_000]).unwrap();
     (0..100).for_each(insert);
     assert_eq!((number(&keyspace, "writer_delays"), number(&keyspace, "writer_delay_max_us")), (0, 0));

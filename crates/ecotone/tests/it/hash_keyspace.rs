@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io::ErrorKind};
 
-use ecotone::{Durability, Error, HashKeyspace, HashOptions, KeyspaceOptions, Merge, Result, limits};
+use ecotone::{Durability, Engine, Error, HashKeyspace, HashOptions, KeyspaceOptions, Merge, Result, limits};
 use ecotone_testkit::sim::{Crash, SimStorage};
 
 use crate::mixed::{hash_options, hashed, hashed_unlogged, open, ordered, ordered_unlogged};
@@ -31,7 +31,10 @@ fn who_opens_the_wrong_kind_is_told_what_to_call() {
     let database = open(&SimStorage::new(1));
     let (_ordered, _hashed) = (ordered(&database), hashed(&database));
     is_invalid(database.open_keyspace("hashed"), "open it with open_hash_keyspace");
-    is_invalid(database.keyspace("hashed", KeyspaceOptions::default()), "not tree; open it with open_hash_keyspace");
+    is_invalid(
+        database.keyspace("hashed", KeyspaceOptions::default().engine(Engine::Tree)),
+        "not tree; open it with open_hash_keyspace",
+    );
     is_invalid(database.open_hash_keyspace("ordered"), "open it with open_keyspace");
     is_invalid(database.hash_keyspace("ordered", hash_options()), "not tiny-hashed; open it with open_keyspace");
     is_invalid(database.hash_keyspace("new", HashOptions::engine_named("none")), "no engine named");

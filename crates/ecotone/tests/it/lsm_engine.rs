@@ -27,7 +27,7 @@ fn open(disk: &SimStorage) -> Database {
 }
 
 fn options() -> KeyspaceOptions {
-    KeyspaceOptions::default().engine_named("lsm")
+    KeyspaceOptions::default().engine(Engine::Tree).engine_named("lsm")
 }
 
 fn logged(database: &Database) -> Keyspace {

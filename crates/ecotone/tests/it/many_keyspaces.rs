@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
 use ecotone::{
-    Database, Durability, Error, HashOptions, KeyspaceOptions, Result, internal::substrate::storage::FileId,
+    Database, Durability, Engine, Error, HashOptions, KeyspaceOptions, Result, internal::substrate::storage::FileId,
 };
 use ecotone_testkit::sim::{Crash, SimStorage};
 
@@ -21,7 +21,9 @@ fn keyspace(database: &Database, engine: &str, number: usize) -> Result<Either> 
     let name = format!("keyspace {number}");
     match engine {
         "hash" => database.hash_keyspace(&name, HashOptions::default()).map(Either::Hashed),
-        _ => database.keyspace(&name, KeyspaceOptions::default().engine_named(engine)).map(Either::Ordered),
+        _ => database
+            .keyspace(&name, KeyspaceOptions::default().engine(Engine::Tree).engine_named(engine))
+            .map(Either::Ordered),
     }
 }
 
@@ -172,10 +174,12 @@ fn a_keyspace_has_its_settings_with_its_first_write_in_another_session() {
     let path = directory.path().join("db");
     let open = || Database::builder(&path).memory_budget(BUDGET).open().unwrap();
     let database = open();
-    let unknown = KeyspaceOptions::default().set("colour", "red");
+    let unknown = KeyspaceOptions::default().engine(Engine::Tree).set("colour", "red");
     assert!(matches!(database.create_keyspace("bad", unknown), Err(Error::Invalid(_))));
-    database.create_keyspace("thin", KeyspaceOptions::default().set("segment_pages", "1")).unwrap();
-    database.create_keyspace("dropped", KeyspaceOptions::default()).unwrap();
+    database
+        .create_keyspace("thin", KeyspaceOptions::default().engine(Engine::Tree).set("segment_pages", "1"))
+        .unwrap();
+    database.create_keyspace("dropped", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
     let hashed = database.create_hash_keyspace("unlogged", HashOptions::default().unlogged()).unwrap();
     assert_eq!((hashed.get("key").unwrap(), hashed.iter().count()), (None, 0));
     database.close().unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions,
+    Database, Engine, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions,
     internal::{Parts, engines::tree::TreeFamily},
     limits,
 };
@@ -23,11 +23,11 @@ pub(crate) fn hash_options() -> HashOptions {
 }
 
 pub(crate) fn ordered(database: &Database) -> Keyspace {
-    database.keyspace("ordered", KeyspaceOptions::default()).unwrap()
+    database.keyspace("ordered", KeyspaceOptions::default().engine(Engine::Tree)).unwrap()
 }
 
 pub(crate) fn ordered_unlogged(database: &Database) -> Keyspace {
-    database.keyspace("ordered, unlogged", KeyspaceOptions::default().unlogged()).unwrap()
+    database.keyspace("ordered, unlogged", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap()
 }
 
 pub(crate) fn hashed(database: &Database) -> HashKeyspace {

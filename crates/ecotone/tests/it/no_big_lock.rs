@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, Durability, Keyspace, KeyspaceOptions,
+    Database, Durability, Engine, Keyspace, KeyspaceOptions,
     internal::{
         Parts,
         engines::tree::TreeFamily,
@@ -40,7 +40,7 @@ fn open(disk: &SimStorage) -> Database {
 fn cold_tree() -> (SimStorage, Database, Keyspace, u64, (u32, u32)) {
     let disk = SimStorage::new(7);
     let database = open(&disk);
-    let keyspace = database.keyspace("numbers", KeyspaceOptions::default()).unwrap();
+    let keyspace = database.keyspace("numbers", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
     assert_eq!(keyspace.bulk_load((0..RECORDS).map(|i| (key(i), value(i)))).unwrap(), u64::from(RECORDS));
     drop(keyspace);
     database.close().unwrap();

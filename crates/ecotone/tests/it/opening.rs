@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ecotone::{
-    Database, Error, HashOptions, KeyspaceOptions,
+    Database, Engine, Error, HashOptions, KeyspaceOptions,
     internal::substrate::storage::{FileId, FileKind, Storage},
 };
 use ecotone_testkit::sim::{Crash, Io, SimStorage};
@@ -22,7 +22,7 @@ fn keyspace(database: &Database, engine: &str, logged: bool) -> Either {
         let options = if logged { HashOptions::default() } else { HashOptions::default().unlogged() };
         return Either::Hashed(database.hash_keyspace(&name, options).unwrap());
     }
-    let options = KeyspaceOptions::default().engine_named(engine);
+    let options = KeyspaceOptions::default().engine(Engine::Tree).engine_named(engine);
     Either::Ordered(database.keyspace(&name, if logged { options } else { options.unlogged() }).unwrap())
 }
 

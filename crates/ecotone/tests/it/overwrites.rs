@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use ecotone::{Database, Keyspace, KeyspaceOptions};
+use ecotone::{Database, Engine, Keyspace, KeyspaceOptions};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 const KEYS: usize = 300;
@@ -71,7 +71,7 @@ fn no_update_is_lost_and_nothing_old_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     let database = Database::builder(&path).memory_budget(16 << 20).open().unwrap();
-    let keyspace = database.keyspace("counters", KeyspaceOptions::default().unlogged()).unwrap();
+    let keyspace = database.keyspace("counters", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
     let world = World { keyspace, acknowledged: (0..KEYS).map(|_| AtomicU64::new(0)).collect() };
     std::thread::scope(|scope| {
         let world = &world;

@@ -7,7 +7,7 @@ use crate::{
     each::{ENGINES, check, fill, keyspace, open, options},
     either::{Either, either},
 };
-use ecotone::{Database, Durability, Error, HashOptions, KeyspaceOptions, Result};
+use ecotone::{Database, Durability, Engine, Error, HashOptions, KeyspaceOptions, Result};
 
 /// The errors among its records.
 fn iterate(keyspace: &Either) -> Box<dyn Iterator<Item = Result<()>>> {
@@ -96,7 +96,7 @@ fn what_an_unlogged_keyspace_cannot_promise_is_an_error() {
         assert!(matches!(error, Error::Invalid(_)) && error.to_string().contains(says), "{error}");
     };
     let hashed = database.hash_keyspace("hashed", HashOptions::default().unlogged()).unwrap();
-    let ordered = database.keyspace("ordered", KeyspaceOptions::default().unlogged()).unwrap();
+    let ordered = database.keyspace("ordered", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
     // By default they promise what they can, also where the database promises more.
     hashed.insert("a", "1").unwrap();
     ordered.insert("a", "1").unwrap();
@@ -113,10 +113,13 @@ fn what_an_unlogged_keyspace_cannot_promise_is_an_error() {
     is_invalid(batch.commit(), "unlogged");
     assert_eq!(ordered.get("b").unwrap().as_deref(), Some(&b"2"[..]), "nothing was written");
 
-    is_invalid(database.keyspace("ordered", KeyspaceOptions::default()).map(drop), "is unlogged");
+    is_invalid(database.keyspace("ordered", KeyspaceOptions::default().engine(Engine::Tree)).map(drop), "is unlogged");
     is_invalid(database.hash_keyspace("hashed", HashOptions::default()).map(drop), "open_hash_keyspace");
-    database.keyspace("logged", KeyspaceOptions::default()).unwrap();
-    is_invalid(database.keyspace("logged", KeyspaceOptions::default().unlogged()).map(drop), "is logged");
+    database.keyspace("logged", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
+    is_invalid(
+        database.keyspace("logged", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).map(drop),
+        "is logged",
+    );
     database.open_keyspace("ordered").unwrap();
-    database.keyspace("ordered", KeyspaceOptions::default().unlogged()).unwrap();
+    database.keyspace("ordered", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use ecotone::{
-    Database, Error, Keyspace, KeyspaceOptions,
+    Database, Engine, Error, Keyspace, KeyspaceOptions,
     internal::{Parts, engines::tree::TreeFamily},
     limits,
 };
@@ -42,7 +42,7 @@ fn loaded() -> (SimStorage, Model) {
     let disk = SimStorage::new(7);
     let model: Model = (0..RECORDS).map(|i| (key(i), value(i, 0))).collect();
     let database = open(&disk, 0);
-    let keyspace = database.keyspace("k", KeyspaceOptions::default()).unwrap();
+    let keyspace = database.keyspace("k", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
     keyspace.bulk_load(model.clone()).unwrap();
     drop(keyspace);
     database.close().unwrap();
@@ -156,7 +156,7 @@ fn a_panic_in_the_background_ends_the_waits_of_writers() {
         let disk = SimStorage::new(7);
         let database = open(&disk, 2);
         // Its writers do no I/O themselves.
-        let keyspace = database.keyspace("k", KeyspaceOptions::default().unlogged()).unwrap();
+        let keyspace = database.keyspace("k", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
         disk.panic_at(disk.io_index() + at);
         let (refusal, keyspace) = in_time("writers", move || {
             let refusal = (0..1_000_000).find_map(|i| keyspace.insert(key(i % 50_000), [i as u8; 1_000]).err());

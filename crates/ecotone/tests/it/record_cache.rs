@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, Keyspace, KeyspaceOptions,
+    Database, Engine, Keyspace, KeyspaceOptions,
     internal::{Parts, engines::tree::TreeFamily},
     limits,
 };
@@ -40,7 +40,9 @@ fn read(keyspace: &Keyspace) -> u64 {
 #[test]
 fn without_a_record_cache_only_what_is_dirty_is_in_memory() {
     let database = open(&SimStorage::new(1));
-    let uncached = database.keyspace("uncached", KeyspaceOptions::default().set("record_cache", "off")).unwrap();
+    let uncached = database
+        .keyspace("uncached", KeyspaceOptions::default().engine(Engine::Tree).set("record_cache", "off"))
+        .unwrap();
     fill(&uncached);
     assert_eq!(
         (read(&uncached), number(&uncached, "cache_dirty_records")),
@@ -60,7 +62,11 @@ fn a_keyspace_without_a_record_cache_stays_so_and_leaves_others_theirs() {
     let disk = SimStorage::new(1);
     let database = open(&disk);
     for (name, value) in [("cached", "on"), ("uncached", "off")] {
-        fill(&database.keyspace(name, KeyspaceOptions::default().set("record_cache", value)).unwrap());
+        fill(
+            &database
+                .keyspace(name, KeyspaceOptions::default().engine(Engine::Tree).set("record_cache", value))
+                .unwrap(),
+        );
     }
     database.close().unwrap();
     let database = open(&disk);
@@ -76,7 +82,7 @@ fn what_is_updated_once_flushes_nothing_that_is_read_again() {
     const HOT: u32 = 30_000;
     const ALL: u32 = 200_000;
     let database = open(&SimStorage::new(1));
-    let keyspace = database.keyspace("counters", KeyspaceOptions::default().unlogged()).unwrap();
+    let keyspace = database.keyspace("counters", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
     keyspace.bulk_load((0..ALL).map(|i| (i.to_be_bytes(), [1; 100]))).unwrap();
     let read_hot = || {
         let before = number(&keyspace, "pages_read_for_gets");

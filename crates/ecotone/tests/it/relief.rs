@@ -7,7 +7,7 @@ use std::{
 };
 
 use ecotone::{
-    Database, Keyspace, KeyspaceOptions,
+    Database, Engine, Keyspace, KeyspaceOptions,
     internal::{
         Parts,
         engines::{lsm::LsmFamily, tree::TreeFamily},
@@ -42,8 +42,8 @@ fn memtables_are_flushed_while_the_write_out_of_a_tree_stands_in_the_same_step()
     let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 4, families };
     let database = Database::builder("simulated").memory_budget(64 << 20).open_parts(parts).unwrap();
     // A step takes them by name.
-    let tree = database.keyspace("a tree", KeyspaceOptions::default()).unwrap();
-    let lsm = database.keyspace("an lsm", KeyspaceOptions::default().engine_named("lsm")).unwrap();
+    let tree = database.keyspace("a tree", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
+    let lsm = database.keyspace("an lsm", KeyspaceOptions::default().engine(Engine::Tree).engine_named("lsm")).unwrap();
     tree.insert("first", "record").unwrap();
     let pages =
         disk.list().unwrap().into_iter().find(|file| matches!(file, FileId::Pages(_))).expect("a tree has a file");

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ecotone::{
-    Database, Iter, Keyspace, KeyspaceOptions, Result,
+    Database, Engine, Iter, Keyspace, KeyspaceOptions, Result,
     internal::{Parts, engines::tree::TreeFamily},
     limits,
 };
@@ -24,7 +24,7 @@ fn open(disk: &SimStorage) -> Database {
 }
 
 fn keyspace(database: &Database) -> Keyspace {
-    database.keyspace("k", KeyspaceOptions::default()).unwrap()
+    database.keyspace("k", KeyspaceOptions::default().engine(Engine::Tree)).unwrap()
 }
 
 fn key(i: u32) -> Vec<u8> {

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ecotone::{Database, Keyspace, KeyspaceOptions, Result};
+use ecotone::{Database, Engine, Keyspace, KeyspaceOptions, Result};
 use ecotone_testkit::{
     model::{Change, Level},
     sim::{Crash, Io, SimStorage},
@@ -160,7 +160,7 @@ fn a_keyspace_that_shrank_to_a_tenth_gives_its_space_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     let database = Database::builder(&path).memory_budget(16 << 20).open().unwrap();
-    let keyspace = database.keyspace("towns", KeyspaceOptions::default()).unwrap();
+    let keyspace = database.keyspace("towns", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
     let records = 40_000;
     for number in 0..records {
         keyspace.insert(key(number), [number as u8; 800]).unwrap();
@@ -196,7 +196,7 @@ fn an_unlogged_keyspace_that_is_loaded_in_random_order_uses_its_space_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     let database = Database::builder(&path).memory_budget(16 << 20).open().unwrap();
-    let keyspace = database.keyspace("towns", KeyspaceOptions::default().unlogged()).unwrap();
+    let keyspace = database.keyspace("towns", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
     let records = 150_000;
     let mut most = 0;
     for number in 0..records {
@@ -224,7 +224,7 @@ struct Steady {
 impl Steady {
     /// A keyspace that was loaded in random order.
     fn loaded(path: &Path, database: &Database, records: u64, size: usize) -> Steady {
-        let keyspace = database.keyspace("towns", KeyspaceOptions::default()).unwrap();
+        let keyspace = database.keyspace("towns", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
         let random = SmallRng::seed_from_u64(9);
         let mut steady = Steady { path: path.to_owned(), keyspace, living: Vec::new(), next: 0, size, random };
         (0..records).for_each(|_| steady.insert());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use ecotone::{
-    Batch, Database, Durability, HashOptions, Hint, Keyspace, KeyspaceOptions, Merge, Result, Swap,
+    Batch, Database, Durability, Engine, HashOptions, Hint, Keyspace, KeyspaceOptions, Merge, Result, Swap,
     internal::{
         Parts,
         engines::engine::{Family, Range, Record, Shared},
@@ -147,7 +147,7 @@ impl Open {
     }
 
     fn create_ordered(&self, keyspace: u32) -> Result<()> {
-        let options = KeyspaceOptions::default().engine_named(self.engine);
+        let options = KeyspaceOptions::default().engine(Engine::Tree).engine_named(self.engine);
         let options = self.settings.iter().fold(options, |options, (name, value)| options.set(*name, *value));
         let options = if self.is_logged(keyspace) { options } else { options.unlogged() };
         self.database.create_keyspace(&keyspace.to_string(), options).map(drop)

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, Durability, KeyspaceOptions, Result,
+    Database, Durability, Engine, KeyspaceOptions, Result,
     internal::{
         Parts,
         substrate::storage::{FileId, Storage},
@@ -25,7 +25,7 @@ fn open(disk: &SimStorage) -> Result<Database> {
 }
 
 fn options() -> KeyspaceOptions {
-    KeyspaceOptions::default().engine_named(ENGINE)
+    KeyspaceOptions::default().engine(Engine::Tree).engine_named(ENGINE)
 }
 
 /// Six flushes, so that runs are compacted, beside a keyspace that is dropped; gives how many writes were acknowledged.

@@ -127,6 +127,10 @@ impl Engine for AdaptiveKeyspace {
         if self.is_restless { self.stir() } else { Ok(()) }
     }
 
+    fn litter(&self) -> u64 {
+        u64::from(self.tree.spare_pages())
+    }
+
     fn checkpoint(&self) -> Result<Root> {
         self.lsm.check_live()?;
         self.take_checkpoint()

@@ -94,11 +94,13 @@ impl Policy {
     }
 
     /// While nobody uses the keyspace: the range that would be pages alone with the least work, of those that are in
-    /// part and that scans came to.
+    /// part and that scans came to, or whose pages keep what was deleted.
     fn staged(&self, lsm: &Lsm, split: Split) -> Option<Task> {
         let version = lsm.version();
-        let is_wanted =
-            |(lower, upper): &(&[u8], &[u8])| self.may_be_pages(lower, upper) && self.heat.of(lower, upper).0 >= RECENT;
+        let is_wanted = |(lower, upper): &(&[u8], &[u8])| {
+            let is_wanted = self.heat.of(lower, upper).0 >= RECENT || version.is_mostly_deleted((lower, upper));
+            is_wanted && self.may_be_pages(lower, upper)
+        };
         let covers = version.covers().iter().map(Cover::bounds).filter(is_wanted);
         let counted = covers.map(|bounds| (price::touched(&lsm.counted_by(split, bounds.0, bounds.1)), bounds));
         let staged = counted.filter(|(bytes, _)| *bytes > 0.0);

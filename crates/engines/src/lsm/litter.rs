@@ -26,6 +26,15 @@ impl<T: Ranged> Version<T> {
         tombstones > FEW && idle::is_littered(bytes, hidden as u64, little)
     }
 
+    /// Whether tables that have keys of a range, whose upper bound is excluded, have more tombstones than values: what
+    /// is below them has little left of the range.
+    pub(crate) fn is_mostly_deleted(&self, range: (&[u8], &[u8])) -> bool {
+        let tables = self.runs().flat_map(|(_, run)| run.within(range)).map(|table| table.records());
+        let (records, tombstones) =
+            tables.fold((0, 0), |(records, all), (more, hiding)| (records + more, all + hiding));
+        tombstones > FEW && 2 * tombstones > records
+    }
+
     /// The table above the last level that has most tombstones, with what it overlaps of the level below it: level 0
     /// first, which is the youngest.
     pub(super) fn piece_of_litter(&self, level_0: u64) -> Option<Piece<T>> {

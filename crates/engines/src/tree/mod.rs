@@ -138,6 +138,11 @@ impl Tree {
         self.store.file.id()
     }
 
+    /// Pages that a checkpoint would give back to the file system, if they are many.
+    pub(crate) fn spare_pages(&self) -> u32 {
+        self.store.space.spare()
+    }
+
     /// The name of a page in the page cache.
     fn page_id(&self, page: u32) -> PageId {
         PageId::of_tree(self.number, page)

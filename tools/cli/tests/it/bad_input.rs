@@ -54,7 +54,7 @@ fn unknown_keyspaces_and_bad_names() {
     place.run("drop", &["nowhere"]).fails(1, &["no keyspace named \"nowhere\""]);
     place.run("put", &["a", "1", "--keyspace", ""]).fails(1, &["name"]);
     place.run("put", &["a", "1", "--keyspace", &"n".repeat(256)]).fails(1, &["256", "255"]);
-    assert_eq!(place.run("list", &[]).good().text(), "default\ttree\tlogged\n");
+    assert_eq!(place.run("list", &[]).good().text(), "default\tadaptive\tlogged\n");
 }
 
 #[test]

@@ -59,11 +59,11 @@ fn keyspaces_are_listed_and_dropped() {
     place.run("put", &["k", "in towns", "--keyspace", "towns"]).good();
     place.run("put", &["k", "in default"]).good();
     assert_eq!(place.run("get", &["k", "--keyspace", "towns"]).good().text(), "in towns\n");
-    assert_eq!(place.run("list", &[]).good().text(), "default\ttree\tlogged\ntowns\ttree\tlogged\n");
+    assert_eq!(place.run("list", &[]).good().text(), "default\tadaptive\tlogged\ntowns\tadaptive\tlogged\n");
     let listed = place.run("list", &["--json"]).good().json();
     assert_eq!(listed.iter().map(|space| &space["name"]).collect::<Vec<_>>(), ["default", "towns"]);
     assert_eq!(place.run("drop", &["towns", "--json"]).good().json(), [json!({"dropped": "towns"})]);
-    assert_eq!(place.run("list", &[]).good().text(), "default\ttree\tlogged\n");
+    assert_eq!(place.run("list", &[]).good().text(), "default\tadaptive\tlogged\n");
     place.run("get", &["k", "--keyspace", "towns"]).fails(1, &["towns"]);
     place.run("drop", &["default"]).good();
     assert_eq!(place.run("list", &[]).good().text(), "");
@@ -116,7 +116,7 @@ fn stats_are_six_lines_in_the_words_of_the_readme() {
 fn stats_tell_the_shape_of_a_keyspace() {
     let place = Place::new();
     let lines: String = (0..20_000).map(|line| format!("key {line:08}\tvalue {line:034}\n")).collect();
-    place.feed("load", &["-", "--format", "tsv"], lines.as_bytes()).good();
+    place.feed("load", &["-", "--format", "tsv", "--engine", "tree"], lines.as_bytes()).good();
     let stats = place.run("stats", &["--json"]).good().json().remove(0);
     let (keyspace, files) = (&stats["keyspaces"][0], &stats["io_by_file"]);
     let survey = &keyspace["survey"];

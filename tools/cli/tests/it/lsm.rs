@@ -74,7 +74,7 @@ fn what_was_deleted_and_replaced_goes_when_everything_is_compacted() {
     for number in 1..4 {
         place.run("delete", &[&format!("key-{number:04}")]).good();
     }
-    place.run("put", &["key", "value", "--keyspace", "pages"]).good();
+    place.run("put", &["key", "value", "--keyspace", "pages", "--engine", "tree"]).good();
     let text = place.run("compact", &["--keyspace", "pages"]).good();
     assert_eq!(text.text(), "pages: nothing to merge in a keyspace with the engine tree\n");
     let told = place.run("compact", &["--json"]).good().json();

@@ -6,7 +6,9 @@ use crate::harness::{Place, Run};
 
 fn sample() -> Place {
     let lines: String = (0..400).map(|line| format!("key {line:04}\tvalue {line}\n")).collect();
-    Place::with_lines(&lines)
+    let place = Place::new();
+    place.feed("load", &["-", "--format", "tsv", "--engine", "tree"], lines.as_bytes()).good();
+    place
 }
 
 fn repair(place: &Place, arguments: &[&str]) -> Run {

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use ecotone::{Database, Error, KeyspaceOptions};
+use ecotone::{Database, Engine, Error, KeyspaceOptions};
 
 fn open(path: &Path) -> ecotone::Result<Database> {
     Database::builder(path).memory_budget(16 << 20).open()
@@ -43,7 +43,7 @@ fn files_of_others_beside_a_database_stay() {
     let files = ["notes.txt", "log.old", "pages.01", "manifest", "manifest.1.bak", "LOCK.txt"];
     let directory = with_files(&[]);
     let path = directory.path();
-    drop(open(path).unwrap().keyspace("towns", KeyspaceOptions::default()).unwrap());
+    drop(open(path).unwrap().keyspace("towns", KeyspaceOptions::default().engine(Engine::Tree)).unwrap());
     files.iter().for_each(|name| fs::write(path.join(name), name).unwrap());
     fs::create_dir(path.join("backup")).unwrap();
     let database = open(path).unwrap();

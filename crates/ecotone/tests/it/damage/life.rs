@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ecotone::{Database, Durability, HashOptions, Hint, Keyspace, KeyspaceOptions};
+use ecotone::{Database, Durability, Engine, HashOptions, Hint, Keyspace, KeyspaceOptions};
 use ecotone_testkit::{
     model::{Key, State},
     sim::{Crash, SimStorage},
@@ -128,7 +128,7 @@ impl Life {
 
 /// Of the lsm engine there are two kinds of tables, and nothing but a hint changes the shape of a range.
 fn options(engine: &str, number: u32) -> KeyspaceOptions {
-    let options = KeyspaceOptions::default().engine_named(engine);
+    let options = KeyspaceOptions::default().engine(Engine::Tree).engine_named(engine);
     match (engine, number) {
         ("lsm", 2) => options.set("index", "plr").set("compression", "lz4"),
         ("adaptive", _) => options.set("adapt", "0"),

@@ -1,7 +1,7 @@
 //! Repair of databases whose lives ended in crashes, with no manifest, or with nothing but the pages.
 
 use ecotone::{
-    Database, Durability, Error, KeyspaceOptions, Result,
+    Database, Durability, Engine, Error, KeyspaceOptions, Result,
     internal::substrate::storage::{FileId, Storage},
 };
 use ecotone_testkit::{
@@ -35,7 +35,7 @@ fn live(disk: &SimStorage, random: &mut SmallRng) -> Result<()> {
     for round in 0..3 {
         for _ in 0..500 {
             let (id, name) = NAMES[usize::from(random.random_bool(0.2))];
-            let keyspace = database.keyspace(name, KeyspaceOptions::default())?;
+            let keyspace = database.keyspace(name, KeyspaceOptions::default().engine(Engine::Tree))?;
             let durability = if random.random_bool(0.05) { Durability::Sync } else { Durability::Buffered };
             let key = format!("{id}{:05}", random.random_range(0..2_000) * 7 % 1_999);
             match random.random_bool(0.75) {
@@ -132,7 +132,7 @@ fn after_crashes_and_a_clean_end_the_pages_alone_hold_everything() {
 }
 
 fn fill(database: &Database, byte: u8, length: usize) {
-    let unlogged = database.keyspace("unlogged", KeyspaceOptions::default().unlogged()).unwrap();
+    let unlogged = database.keyspace("unlogged", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
     (0..600_u32).for_each(|i| unlogged.insert(i.to_be_bytes(), vec![byte; length]).unwrap());
 }
 
@@ -143,7 +143,7 @@ fn flush_cut_off(at: u64, length: usize, logged: u32) -> Option<SimStorage> {
     let database = image::open(&disk, 1).unwrap();
     fill(&database, 1, 100);
     database.flush().unwrap();
-    let other = database.keyspace("logged", KeyspaceOptions::default()).unwrap();
+    let other = database.keyspace("logged", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
     (0..logged).for_each(|i| other.insert(i.to_be_bytes(), [0; 200]).unwrap());
     drop(other);
     fill(&database, 2, length);

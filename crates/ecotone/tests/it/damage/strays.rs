@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ecotone::{Database, Error, KeyspaceOptions, internal::substrate::storage::FileId};
+use ecotone::{Database, Engine, Error, KeyspaceOptions, internal::substrate::storage::FileId};
 use ecotone_testkit::sim::{Crash, SimStorage};
 
 use super::image::{self, MANIFESTS};
@@ -27,7 +27,7 @@ fn end(disk: &SimStorage, database: Database) -> SimStorage {
 /// Makes the keyspaces with a record in each, flushed.
 fn fill(database: &Database, names: &[&str]) {
     for name in names {
-        let keyspace = database.keyspace(name, KeyspaceOptions::default()).unwrap();
+        let keyspace = database.keyspace(name, KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
         keyspace.insert("key", name.as_bytes()).unwrap();
     }
     database.flush().unwrap();
@@ -87,7 +87,7 @@ fn crash_everywhere(before: &[&str], act: impl Fn(&Database) -> Result<(), Error
             let database = image::open(&after, 7).unwrap_or_else(|error| panic!("{place}: {error}"));
             let used: BTreeSet<u32> = database.keyspaces().iter().map(|info| info.id).collect();
             assert!(pages(&after).is_subset(&used), "{place}: {used:?}");
-            let next = database.create_keyspace("next", KeyspaceOptions::default()).unwrap();
+            let next = database.create_keyspace("next", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
             assert!(!used.contains(&id(&database, next.name())), "{place}");
             for info in database.keyspaces() {
                 let keyspace = database.open_keyspace(&info.name).unwrap();
@@ -111,7 +111,7 @@ fn id(database: &Database, name: &str) -> u32 {
 #[test]
 fn an_interrupted_creation_or_first_write_leaves_no_file() {
     crash_everywhere(&["first"], |database| {
-        let keyspace = database.create_keyspace("second", KeyspaceOptions::default())?;
+        let keyspace = database.create_keyspace("second", KeyspaceOptions::default().engine(Engine::Tree))?;
         keyspace.insert("key", "second")
     });
 }
@@ -130,7 +130,7 @@ fn a_first_write_that_a_full_disk_refuses_leaves_no_file() {
     // Too little for the file, which has a block of 64 pages. Manifests need no space, and the log has some.
     let (file, step) = (64 * 4096, 512);
     disk.space_limit(before);
-    let second = database.create_keyspace("second", KeyspaceOptions::default()).unwrap();
+    let second = database.create_keyspace("second", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
     for more in (0..10).map(|i| i * step).chain((1..10).map(|i| file - i * step)) {
         disk.space_limit(before + more);
         let error = second.insert("key", "value").unwrap_err();

@@ -7,6 +7,7 @@ mod deletes;
 mod failures;
 mod flushes;
 mod front;
+mod idle;
 mod inserts;
 mod ledger;
 mod modes;

@@ -6,7 +6,7 @@ use ecotone_substrate::{Error, limits::MAX_KEY};
 
 use super::world::{ALL, Model, World, key, step};
 use crate::{
-    adaptive::{AdaptiveOptions, Insert},
+    adaptive::AdaptiveOptions,
     engine::{Engine, Hint, Ordered, Range},
     lsm::Split,
 };
@@ -557,29 +557,4 @@ fn what_is_worth_adapting_is_adapted_when_nobody_uses_the_keyspace() {
     (0..12).for_each(|_| world.tick());
     assert!(is_pages(&world, 1000, 1400), "{:?}", world.keyspace.shapes());
     world.expect(&model);
-}
-
-/// A burst of writes over what was pages, once it is over and nobody is in the way, however little scans have lost to
-/// it. Where no scan came it stays as it is.
-#[test]
-fn a_burst_is_merged_when_nobody_uses_the_keyspace() {
-    for is_scanned in [true, false] {
-        let (mut world, mut model) = layered(AdaptiveOptions { insert: Insert::Batch, ..AdaptiveOptions::default() });
-        world.keyspace.hint(&range(1000, 1400), Hint::ReadMostly).unwrap();
-        world.pass(SECOND);
-        world.keyspace.hint(&range(1000, 1400), Hint::Auto).unwrap();
-        // One run, which is not compacted by itself.
-        world.keyspace.compact(&mut |_, _| ()).unwrap();
-        (1000..1100).for_each(|number| world.put(&mut model, number, Some(&[7; 100])));
-        world.flush();
-        if is_scanned {
-            assert!(step(&mut *world.keyspace.clone().cursor(range(1100, 1200)), false).is_some());
-        }
-        world.pass(SECOND);
-        assert!(!is_pages(&world, 1000, 1400), "{:?}", world.keyspace.shapes());
-        (0..30).for_each(|_| world.tick());
-        assert_eq!(is_pages(&world, 1000, 1400), is_scanned, "{:?}", world.keyspace.shapes());
-        assert_eq!(shapes(&world).contains(&("pages", "idle")), is_scanned);
-        world.expect(&model);
-    }
 }

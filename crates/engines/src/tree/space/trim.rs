@@ -21,7 +21,12 @@ const STRETCH: u32 = 4096;
 impl State {
     /// Whole pieces that are free, or may have their space though they are out of use, beyond what is worth keeping.
     fn spare_pieces(&self) -> u32 {
-        let (used, free) = (self.used(), self.pages.free() + self.hollow.present() * PIECE);
+        self.spare_pieces_with(0)
+    }
+
+    /// The same once so many pages more are free.
+    fn spare_pieces_with(&self, freed: u32) -> u32 {
+        let (used, free) = (self.used() - freed, self.pages.free() + self.hollow.present() * PIECE + freed);
         if free <= used / HIGH + 2 * FLOOR { 0 } else { (free - used / LOW - FLOOR) / PIECE }
     }
 
@@ -59,6 +64,12 @@ impl Space {
     pub fn has_spare(&self) -> bool {
         let mut state = self.state.lock();
         state.spare_pieces() > 0 && (state.hollow.present() > 0 || state.pages.highest_free(u32::MAX, 1).is_some())
+    }
+
+    /// Pages that could be given back once what waits for a sync is free.
+    pub fn spare(&self) -> u32 {
+        let state = self.state.lock();
+        state.spare_pieces_with(state.unsynced) * PIECE
     }
 
     /// Gives free space beyond what is worth keeping back to the file system, whole pieces of it. What is free has no

@@ -26,7 +26,7 @@ pub(in super::super) fn suite() -> Suite {
     let load = |data: &Data| Cell::new(Load, Uniform, data, Unlogged, MEMORY);
     let orders = [Order::Shuffled, Order::Ascending, Order::Descending, Order::Zigzag, Order::Bursts, Order::Places];
     let mut cells: Vec<Cell> = orders.map(|order| load(&ordered(order))).into();
-    cells.push(load(&Data::synthetic(150_000, 6_400_000, 8, 100).keys(NODES)));
+    cells.push(load(&Data::synthetic(150_000, 1_800_000, 8, 100).keys(NODES)));
     cells.extend([Order::Shuffled, Order::Ascending, Order::Descending].map(|order| load(&ordered(order)).threads(1)));
     cells.push(Cell { durability: Buffered, ..load(&ordered(Order::Ascending)) });
     let few = Data::synthetic(20_000, 300_000, 8, 100).keys(Keys::Ordered(Order::Ascending));
