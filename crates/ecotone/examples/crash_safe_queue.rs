@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use ecotone::{Database, Durability, Engine, Keyspace, KeyspaceOptions, Result};
+use ecotone::{Database, Durability, Keyspace, KeyspaceOptions, Result};
 
 /// The jobs of one urgency sort by their number, as big-endian bytes do.
 fn key(urgency: &str, number: u64) -> Vec<u8> {
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     let temporary = tempfile::tempdir().expect("a temporary directory");
     let path = std::env::args_os().nth(1).map_or_else(|| temporary.path().join("queue.db"), PathBuf::from);
     let database = Database::builder(&path).durability(Durability::Sync).open()?;
-    let queue = database.keyspace("queue", KeyspaceOptions::default().engine(Engine::Tree))?;
+    let queue = database.keyspace("queue", KeyspaceOptions::default())?;
     println!("{} jobs were left from last time", queue.iter().count());
 
     push(&queue, "later", "water the plants")?;

@@ -3,10 +3,10 @@
 //! A [`Database`] is a directory with one write-ahead log and one memory budget. It holds *keyspaces*, each made with
 //! an engine that suits its use:
 //!
-//! - [`Keyspace`], ordered, with ranges: [`Engine::Adaptive`], the default, tables whose scanned ranges become pages, and
-//!   tables again (after AHA-tree); or [`Engine::Tree`], an update-in-place tree behind a record cache, for points (after
-//!   TreeLine, VLDB 2023); or [`Engine::Lsm`], tables in levels with learned indexes, for data that is written much and
-//!   read rarely (after SpongeKV).
+//! - [`Keyspace`], ordered, with ranges: [`Engine::Adaptive`], the default, tables whose scanned ranges become pages,
+//!   and tables again (after AHA-tree); or [`Engine::Tree`], an update-in-place tree behind a record cache, for points
+//!   (after TreeLine, VLDB 2023); or [`Engine::Lsm`], tables in levels with learned indexes, for data that is written
+//!   much and read rarely (after SpongeKV).
 //! - [`HashKeyspace`], for point reads and writes, counters and updates: a hybrid log under a latch-free index, with a
 //!   read cache and a cold tier (after F2).
 //!

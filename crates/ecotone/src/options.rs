@@ -7,7 +7,7 @@ pub use ecotone_substrate::wal::Durability;
 #[non_exhaustive]
 pub enum Engine {
     /// Update-in-place pages behind a record cache; ordered. For point reads and updates of a set of keys that grows
-    /// slowly: 10 to 25% ahead of the others there, and behind them in loads and scans.
+    /// slowly: up to a third ahead of [`Engine::Adaptive`] there, and behind it in loads and scans.
     Tree,
     /// Tables of sorted records in levels, found by small learned indexes; ordered. For data that is written much and
     /// read rarely, and for huge data beside little memory. It is new.

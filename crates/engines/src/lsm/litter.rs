@@ -32,7 +32,7 @@ impl<T: Ranged> Version<T> {
         let tables = self.runs().flat_map(|(_, run)| run.within(range)).map(|table| table.records());
         let (records, tombstones) =
             tables.fold((0, 0), |(records, all), (more, hiding)| (records + more, all + hiding));
-        tombstones > FEW && 2 * tombstones > records
+        is_dense((records, tombstones))
     }
 
     /// The table above the last level that has most tombstones, with what it overlaps of the level below it: level 0
@@ -50,7 +50,7 @@ impl<T: Ranged> Version<T> {
     /// A table that has more tombstones than values, below level 0 and above the last level, if it is worth half of
     /// what is moved for it: who comes by passes over all of them.
     pub(super) fn piece_of_tombstones(&self) -> Option<Piece<T>> {
-        let dense = self.above_last().filter(|(_, table)| is_dense(&***table));
+        let dense = self.above_last().filter(|(_, table)| is_dense(table.records()));
         let piece = |(depth, table): (u8, &Arc<T>)| self.piece_of_level(depth, |there| there.file() == table.file());
         dense.filter_map(piece).find(|piece| 2 * piece.worth() >= piece.bytes())
     }
@@ -63,7 +63,7 @@ impl<T: Ranged> Version<T> {
     }
 }
 
-fn is_dense<T: Ranged>(table: &T) -> bool {
-    let (records, tombstones) = table.records();
+/// Whether most of so many records are tombstones, and these are not few.
+fn is_dense((records, tombstones): (u64, u64)) -> bool {
     tombstones > FEW && 2 * tombstones > records
 }
