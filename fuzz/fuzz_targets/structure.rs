@@ -1,5 +1,5 @@
 //! The root and the structural records of an lsm, an adaptive or a hash keyspace (`ecotone_testkit::fuzz::structure`),
-//! and the input as one of them, or as covers.
+//! and the input as one of them, or as paged ranges.
 #![no_main]
 
 use ecotone_engines::{adaptive, hash, lsm};
@@ -9,10 +9,10 @@ use ecotone_testkit::fuzz::structure;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    bounded(input.len(), || (lsm::blob::decode(input).is_ok(), lsm::structure::Change::decode(input).is_ok()));
-    bounded(input.len(), || lsm::structure::Covers::decode(&mut Reader::new(input)).is_ok());
+    bounded(input.len(), || (lsm::blob::decode(input).is_ok(), lsm::manifest::VersionEdit::decode(input).is_ok()));
+    bounded(input.len(), || lsm::manifest::PagedRanges::decode(&mut Reader::new(input)).is_ok());
     bounded(input.len(), || adaptive::blob::Blob::decode(input).is_ok());
-    bounded(input.len(), || (hash::blob::decode(input).is_ok(), hash::structure::Change::decode(input).is_ok()));
+    bounded(input.len(), || (hash::blob::decode(input).is_ok(), hash::structure::ManifestEdit::decode(input).is_ok()));
     structure::lsm::history(input);
     structure::adaptive::history(input);
     structure::hash::history(input);

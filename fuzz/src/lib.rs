@@ -11,8 +11,8 @@ mod fill;
 mod image;
 #[path = "../../crates/ecotone/tests/it/damage/judge.rs"]
 mod judge;
-#[path = "../../crates/ecotone/tests/it/damage/life.rs"]
-mod life;
+#[path = "../../crates/ecotone/tests/it/damage/session.rs"]
+mod session;
 mod memory;
 #[allow(dead_code, reason = "the damage tests use all of it")]
 #[path = "../../crates/ecotone/tests/it/damage/repaired.rs"]

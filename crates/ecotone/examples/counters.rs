@@ -1,5 +1,5 @@
-//! Several threads raise the same counters with `fetch_update`, and a batch moves an amount between two keyspaces at
-//! once.
+//! Several threads increment the same counters with `fetch_update`, and a batch moves an amount between two keyspaces
+//! atomically.
 //!
 //! `cargo run --example counters -- [DIRECTORY]`; without a directory it works in a temporary one.
 
@@ -35,7 +35,7 @@ fn main() -> Result<()> {
     assert_eq!(apples + pears, THREADS * ROUNDS);
     println!("{THREADS} threads counted {apples} apples and {pears} pears");
 
-    // Recovered whole or not at all: the apples are never in both keyspaces, nor in none.
+    // The batch is recovered whole or not at all, so the apples are always in exactly one keyspace.
     let mut batch = database.batch();
     batch.insert(&archive, "apples", apples.to_le_bytes());
     batch.remove(&open, "apples");

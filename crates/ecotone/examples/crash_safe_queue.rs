@@ -1,8 +1,8 @@
-//! A queue of jobs that survives power failures: a job is accepted when it is synced, and removed only after it was
+//! A queue of jobs that survives power failures. A job is accepted once it is synced, and removed only after it is
 //! done.
 //!
 //! `cargo run --example crash_safe_queue -- [DIRECTORY]`; without a directory it works in a temporary one. Kill it
-//! while it works in a directory of yours, start it again, and it goes on with the jobs that are left.
+//! while it works in your own directory and start it again: it continues with the remaining jobs.
 
 use std::path::PathBuf;
 

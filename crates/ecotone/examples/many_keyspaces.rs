@@ -1,4 +1,4 @@
-//! Makes many keyspaces with a few records each, and tells what they cost: time, memory, disk, and the next opening.
+//! Creates many keyspaces with a few records each, and prints their costs: time, memory, disk, and the next open.
 //!
 //! `cargo run --release --example many_keyspaces -- ENGINE KEYSPACES RECORDS MEMORY_MIB [DIRECTORY]`, such as `tree
 //! 10000 0 256`.
@@ -46,14 +46,14 @@ impl Made {
     }
 }
 
-/// Bytes that the process has in memory.
+/// Resident memory of the process, in bytes.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
-/// Bytes and files of a directory on the disk.
+/// Bytes on disk and number of files of a directory.
 fn disk(directory: &Path) -> (u64, usize) {
     let files: Vec<_> =
         fs::read_dir(directory).into_iter().flatten().flatten().filter_map(|file| file.metadata().ok()).collect();

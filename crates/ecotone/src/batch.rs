@@ -1,13 +1,16 @@
-//! Several writes as one.
+//! Batches: several writes that are recovered as one.
 
 use std::sync::Arc;
 
 use ecotone_engines::engine::Operation;
 
-use crate::{Database, Durability, Error, HashKeyspace, Keyspace, Result, commit::Target, space::Space};
+use crate::{
+    Database, Durability, Error, HashKeyspace, Keyspace, Result, commit::TargetedOperation,
+    keyspace_state::KeyspaceState,
+};
 
-/// A keyspace of any kind, as a batch takes it.
-pub trait AnyKeyspace: sealed::HasSpace {}
+/// A keyspace of either kind, as an argument of [`Batch::insert`] and [`Batch::remove`].
+pub trait AnyKeyspace: sealed::HasKeyspace {}
 
 impl AnyKeyspace for Keyspace {}
 impl AnyKeyspace for HashKeyspace {}
@@ -15,51 +18,51 @@ impl AnyKeyspace for HashKeyspace {}
 mod sealed {
     use std::sync::Arc;
 
-    use crate::{HashKeyspace, Keyspace, space::Space};
+    use crate::{HashKeyspace, Keyspace, keyspace_state::KeyspaceState};
 
-    /// A keyspace, as nobody else can name it.
-    pub struct Named<'a>(pub(crate) &'a Arc<Space>);
+    /// A keyspace. The module is private, so other crates cannot implement [`AnyKeyspace`](super::AnyKeyspace).
+    pub struct Named<'a>(pub(crate) &'a Arc<KeyspaceState>);
 
-    pub trait HasSpace {
+    pub trait HasKeyspace {
         #[doc(hidden)]
         fn named(&self) -> Named<'_>;
     }
 
-    impl HasSpace for Keyspace {
+    impl HasKeyspace for Keyspace {
         fn named(&self) -> Named<'_> {
             Named(&self.handle.space)
         }
     }
 
-    impl HasSpace for HashKeyspace {
+    impl HasKeyspace for HashKeyspace {
         fn named(&self) -> Named<'_> {
             Named(&self.handle.space)
         }
     }
 }
 
-/// Writes over any keyspaces of one database that are recovered whole or not at all. Nothing happens before
-/// [`commit`](Self::commit); of several writes to one key the last counts. The encoded batch has at most
+/// Writes to any keyspaces of one database. A batch is recovered whole or not at all. Nothing is written before
+/// [`commit`](Self::commit). If a key is written several times, the last write wins. The encoded batch has at most
 /// [`limits::MAX_BATCH`](crate::limits::MAX_BATCH) bytes.
 #[derive(Debug)]
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
     database: Database,
-    /// That of the database, unless it was told.
+    /// `None`: the default of the database.
     durability: Option<Durability>,
     writes: Vec<Write>,
 }
 
 #[derive(Debug)]
 struct Write {
-    space: Arc<Space>,
+    space: Arc<KeyspaceState>,
     key: Vec<u8>,
     value: Option<Vec<u8>>,
 }
 
 impl Write {
-    fn target(&self) -> Target<'_> {
-        Target { space: &self.space, operation: Operation { key: &self.key, value: self.value.as_deref() } }
+    fn target(&self) -> TargetedOperation<'_> {
+        TargetedOperation { space: &self.space, operation: Operation { key: &self.key, value: self.value.as_deref() } }
     }
 }
 
@@ -68,39 +71,39 @@ impl Batch {
         Batch { durability: None, database, writes: Vec::new() }
     }
 
-    /// How durable the batch is when `commit` returns. A batch of unlogged keyspaces can only be
+    /// Sets how durable the batch is when `commit` returns. A batch of unlogged keyspaces can only be
     /// [`Durability::Buffered`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
 
-    /// Adds the storing of `value` under `key`.
+    /// Adds a write of `value` under `key`.
     pub fn insert(&mut self, keyspace: &impl AnyKeyspace, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
         self.push(keyspace.named().0, key.into(), Some(value.into()));
     }
 
-    /// Adds the deletion of `key`.
+    /// Adds a deletion of `key`.
     pub fn remove(&mut self, keyspace: &impl AnyKeyspace, key: impl Into<Vec<u8>>) {
         self.push(keyspace.named().0, key.into(), None);
     }
 
-    /// The number of writes in it.
+    /// The number of writes in the batch.
     pub fn len(&self) -> usize {
         self.writes.len()
     }
 
-    /// Whether it has none.
+    /// Whether the batch has no writes.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// Writes everything.
+    /// Writes the batch.
     ///
     /// # Errors
-    /// As [`Keyspace::insert`]; also a batch that is too large, that mixes logged and unlogged keyspaces, or that names
-    /// a keyspace of another database. Then nothing of it is written; of an unlogged hashed keyspace the first writes
-    /// may be, since they are made one by one.
+    /// The errors of [`Keyspace::insert`]. Also fails if the batch is too large, mixes logged and unlogged keyspaces,
+    /// or names a keyspace of another database. After an error nothing of the batch is written, with one exception: the
+    /// writes to an unlogged hashed keyspace are made one by one, so the first ones may be there.
     pub fn commit(self) -> Result<()> {
         self.database.inner.check_open()?;
         let spaces = self.database.inner.spaces.read();
@@ -112,11 +115,11 @@ impl Batch {
             )));
         }
         drop(spaces);
-        let targets: Vec<Target<'_>> = self.writes.iter().map(Write::target).collect();
+        let targets: Vec<TargetedOperation<'_>> = self.writes.iter().map(Write::target).collect();
         self.database.inner.write_batch(&targets, self.durability)
     }
 
-    fn push(&mut self, space: &Arc<Space>, key: Vec<u8>, value: Option<Vec<u8>>) {
+    fn push(&mut self, space: &Arc<KeyspaceState>, key: Vec<u8>, value: Option<Vec<u8>>) {
         self.writes.push(Write { space: space.clone(), key, value });
     }
 }

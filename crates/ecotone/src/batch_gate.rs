@@ -1,29 +1,28 @@
-//! Who may admit a batch now: so that batches never hold between them the room that each of them waits for
-//! (`docs/design/waiting.md`, rule 3).
+//! Admission of batches: a gate that keeps batches from blocking each other (`docs/design/waiting.md`, rule 3).
 //!
-//! A batch is admitted record by record, and waits in between for room that write-out makes. Several that are admitted
-//! in part could hold all room there is, none of it written and so none of it to be made free. So together they take at
-//! most a sixteenth of the memory budget while they are being admitted. A larger one is admitted alone. They come in
-//! the order in which they asked.
+//! A batch is admitted record by record. In between it waits for memory that write-out frees. Several half-admitted
+//! batches could hold all memory between them; none of it is written, so none could be freed. So all batches in
+//! admission together take at most a sixteenth of the memory budget. A larger batch is admitted alone. Batches enter in
+//! the order of their arrival.
 
 use std::collections::VecDeque;
 
 use ecotone_engines::engine::Operation;
 use ecotone_substrate::{
     bug,
-    held::{self, Held, Kind, Wait},
+    lock_rank::{self, HeldRank, LockRank, Wait},
     scheduler::Scheduler,
 };
 use ecotone_sys::primitive::Mutex;
 
 use crate::Result;
 
-/// The part of the budget that batches may take while they are being admitted.
+/// Divisor of the budget: batches in admission may take a sixteenth of it.
 const PART: usize = 16;
-/// What a record takes beyond its key and value at most, in any engine, in bytes.
+/// Upper bound of the memory that a record takes beyond its key and value, in any engine, in bytes.
 const OVERHEAD: usize = 96;
 
-/// Lets batches in.
+/// The gate.
 #[derive(Debug)]
 pub(crate) struct BatchGate {
     limit: usize,
@@ -32,30 +31,30 @@ pub(crate) struct BatchGate {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What those that are inside take, in bytes.
+    /// Memory that the batches inside the gate take, in bytes.
     held: usize,
-    /// Those that wait, and the number of the next one.
+    /// The numbers of the waiting batches, in order.
     waiting: VecDeque<u64>,
     next: u64,
 }
 
-/// A batch inside of the gate, until it is dropped.
+/// A batch inside the gate. Dropping the guard lets the batch out.
 #[derive(Debug)]
 pub(crate) struct Inside<'a> {
     gate: &'a BatchGate,
     scheduler: &'a Scheduler,
     cost: usize,
-    _held: Held,
+    _held: HeldRank,
 }
 
-/// A batch that waits, until it is dropped.
+/// A waiting batch. Dropping the guard removes the batch from the queue.
 struct Waiting<'a> {
     gate: &'a BatchGate,
     number: u64,
 }
 
 impl BatchGate {
-    /// For a memory budget in bytes.
+    /// A gate for a memory budget of `budget` bytes.
     pub(crate) fn new(budget: usize) -> Self {
         BatchGate { limit: budget / PART, state: Mutex::default() }
     }
@@ -63,22 +62,22 @@ impl BatchGate {
     /// Waits until a batch of these operations may be admitted.
     ///
     /// # Errors
-    /// If writing stops meanwhile, or the database is closed.
+    /// If the database stops writing or is closed meanwhile.
     pub(crate) fn enter<'a, 'o>(
         &'a self,
         scheduler: &'a Scheduler,
         operations: impl Iterator<Item = Operation<'o>>,
     ) -> Result<Inside<'a>> {
-        held::about_to_wait(Wait::Batches);
+        lock_rank::about_to_wait(Wait::Batches);
         let cost = operations.map(cost).sum();
         let waiting = self.queue();
         scheduler.wait_until("other batches", || self.admits(waiting.number, cost))?;
         drop(waiting);
         if !self.state.lock().waiting.is_empty() {
-            // The next one may come in as well.
+            // The next batch may fit as well.
             scheduler.notify();
         }
-        Ok(Inside { gate: self, scheduler, cost, _held: held::hold(Kind::BatchGate) })
+        Ok(Inside { gate: self, scheduler, cost, _held: lock_rank::hold(LockRank::BatchGate) })
     }
 
     fn queue(&self) -> Waiting<'_> {
@@ -89,7 +88,7 @@ impl BatchGate {
         Waiting { gate: self, number }
     }
 
-    /// Lets the first of those that wait in, if it is this one and there is room for it.
+    /// Admits batch `number` if it is the first in the queue and its memory fits.
     fn admits(&self, number: u64, cost: usize) -> bool {
         let mut state = self.state.lock();
         let admits = state.waiting.front() == Some(&number) && (state.held == 0 || state.held + cost <= self.limit);
@@ -101,7 +100,7 @@ impl BatchGate {
     }
 }
 
-/// What an operation takes of memory at most, in bytes.
+/// Upper bound of the memory that an operation takes, in bytes.
 fn cost(operation: Operation<'_>) -> usize {
     2 * (operation.key.len() + operation.value.map_or(0, <[u8]>::len)) + OVERHEAD
 }
@@ -123,7 +122,7 @@ impl Drop for Inside<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        // It is not there any more if it was let in.
+        // An admitted batch has left the queue already.
         self.gate.state.lock().waiting.retain(|number| *number != self.number);
     }
 }
@@ -172,7 +171,7 @@ mod tests {
                 }
             };
             waits(1);
-            // One that came later waits for it, though there is room.
+            // A later batch waits behind it, though its own memory would fit.
             let later = scope.spawn(|| {
                 let _inside = gate.enter(&scheduler, batch(1, b"v")).unwrap();
                 assert_eq!(inside.load(Ordering::SeqCst), 0);

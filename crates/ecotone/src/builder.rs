@@ -1,11 +1,13 @@
-//! How a database is opened.
+//! Options and opening of a database.
 
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use ecotone_engines::{adaptive::AdaptiveFamily, engine::Family, hash::HashFamily, lsm::LsmFamily, tree::TreeFamily};
+use ecotone_engines::{
+    adaptive::AdaptiveFamily, engine::EngineFactory, hash::HashFamily, lsm::LsmFamily, tree::TreeFamily,
+};
 use ecotone_substrate::{
     clock::{Clock, SystemClock},
     disk::{Disk, Driver},
@@ -18,10 +20,10 @@ use ecotone_substrate::{
 
 use crate::{Database, Durability, Error, Result, limits, recovery};
 
-/// Memory for a database that was not told otherwise.
+/// Default memory budget, in bytes.
 const DEFAULT_BUDGET: usize = 256 << 20;
 
-/// Options of a database. Few, with defaults that hold.
+/// Options of a database. [`open`](Self::open) opens it.
 #[derive(Debug, Clone)]
 pub struct Builder {
     path: PathBuf,
@@ -33,17 +35,17 @@ pub struct Builder {
     table_cache: Option<usize>,
 }
 
-/// The parts that tests replace.
+/// The components that tests replace.
 #[derive(Debug)]
-pub struct Parts {
+pub struct Components {
     /// The directory, real or simulated.
     pub storage: Arc<dyn Storage>,
     /// Time and randomness.
     pub clock: Arc<dyn Clock>,
-    /// Background workers; 0 makes a manual scheduler.
+    /// The number of background workers; 0 makes a manual scheduler.
     pub workers: usize,
-    /// The engines that keyspaces can have.
-    pub families: Vec<Arc<dyn Family>>,
+    /// The engine factories that keyspaces can use.
+    pub families: Vec<Arc<dyn EngineFactory>>,
 }
 
 impl Builder {
@@ -60,47 +62,48 @@ impl Builder {
         }
     }
 
-    /// The memory that the database may use, in bytes: caches, indexes, log buffers, I/O buffers, everything that
-    /// grows. Default 256 MiB, at least 16 MiB ([`limits::MIN_BUDGET`]). It is a limit, kept by accounting, not a hint;
-    /// the program's own code, stacks and what it holds of results come on top.
+    /// Sets the memory budget in bytes: caches, indexes, log buffers, I/O buffers and everything else that grows.
+    /// Default 256 MiB, at least 16 MiB ([`limits::MIN_BUDGET`]). The budget is a limit that is kept by accounting, not
+    /// a hint. The program's own code, its stacks and the results that it holds come on top.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.memory_budget = bytes;
         self
     }
 
-    /// Bytes of the memory that indexes and filters of lsm keyspaces have at most. Default: what their share of the
-    /// budget comes to.
+    /// Sets the memory limit for indexes and filters of lsm keyspaces, in bytes. Default: their share of the budget.
     pub fn table_cache(mut self, bytes: usize) -> Self {
         self.table_cache = Some(bytes);
         self
     }
 
-    /// The durability of writes that do not say otherwise; the default is [`Durability::Buffered`].
+    /// Sets the durability of writes that do not choose one. Default [`Durability::Buffered`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Whether a missing database is made (default) or an error.
+    /// Sets whether a missing database is created (default) or is an error.
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// Whether a thread that waits for the disk gives way to others a while, and looks, before it sleeps (default). It
-    /// gets its answer sooner, and more threads get theirs, for processor time that would be idle otherwise. Turn it
-    /// off where processor time is rationed or costs battery. A slow disk is hardly polled in any case.
+    /// Sets whether a thread that waits for the disk polls for a while before it sleeps (default). Between two polls it
+    /// yields to other threads. Polling shortens waits and raises throughput, at the cost of processor time that would
+    /// be idle otherwise. Turn it off where processor time is rationed or costs battery. A slow disk is hardly polled
+    /// in any case.
     pub fn poll_disk(mut self, poll: bool) -> Self {
         self.poll_disk = poll;
         self
     }
 
-    /// Opens the database, recovering what its log holds.
+    /// Opens the database and replays its log.
     ///
     /// # Errors
-    /// [`Error::Locked`] if it is open elsewhere; [`Error::NotADatabase`] for a path that holds something else, or
-    /// nothing while [`create`](Self::create) is off; [`Error::Corruption`] and [`Error::NewerFormat`] name the file;
-    /// [`Error::Io`] for missing permissions.
+    /// - [`Error::Locked`] if the database is open elsewhere.
+    /// - [`Error::NotADatabase`] if the path holds something else, or nothing while [`create`](Self::create) is off.
+    /// - [`Error::Corruption`] and [`Error::NewerFormat`] name the file.
+    /// - [`Error::Io`] for missing permissions.
     pub fn open(self) -> Result<Database> {
         self.check()?;
         self.check_path()?;
@@ -111,25 +114,25 @@ impl Builder {
             .map_or_else(LsmFamily::default, LsmFamily::with_table_cache)
             .behind(Arc::new(tree.clone()));
         let adaptive = AdaptiveFamily::beside(&lsm, &tree);
-        let families: Vec<Arc<dyn Family>> =
+        let families: Vec<Arc<dyn EngineFactory>> =
             vec![Arc::new(tree), Arc::new(lsm), Arc::new(HashFamily::default()), Arc::new(adaptive)];
-        let parts = Parts { storage, clock: Arc::new(SystemClock::default()), workers: self.workers, families };
+        let parts = Components { storage, clock: Arc::new(SystemClock::default()), workers: self.workers, families };
         recovery::open(&self, parts)
     }
 
     #[doc(hidden)]
-    pub fn open_parts(self, parts: Parts) -> Result<Database> {
+    pub fn open_parts(self, parts: Components) -> Result<Database> {
         self.check()?;
         recovery::open(&self, parts)
     }
 
-    /// The place in error messages.
+    /// The path, for error messages.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the files of `database` are made or opened with.
-    pub(crate) fn environment(&self, parts: &Parts, database: u64) -> Environment {
+    /// The environment that the files of `database` are created or opened with.
+    pub(crate) fn environment(&self, parts: &Components, database: u64) -> Environment {
         let health: Arc<Health> = Arc::default();
         let scheduler = match parts.workers {
             0 => Scheduler::manual(health.clone()),
@@ -159,7 +162,7 @@ impl Builder {
         Ok(())
     }
 
-    /// A directory with files of others in it is not turned into a database.
+    /// Refuses a directory that holds files of other programs.
     fn check_path(&self) -> Result<()> {
         let not_ours = |why: &str| Err(Error::NotADatabase { path: self.path.clone(), why: why.to_owned() });
         if !self.path.exists() {
@@ -180,7 +183,7 @@ impl Builder {
     }
 }
 
-/// Fails unless a new database can be made at `path` without touching anything: there is nothing, or an empty
+/// Fails unless a new database can be created at `path` without touching anything: nothing is there, or an empty
 /// directory.
 pub(crate) fn check_vacant(path: &Path) -> Result<()> {
     let vacant = match std::fs::read_dir(path) {
@@ -191,8 +194,8 @@ pub(crate) fn check_vacant(path: &Path) -> Result<()> {
     if vacant { Ok(()) } else { Err(taken()) }
 }
 
-/// Whether only Ecotone makes files of this name. `log.1` alone is somebody's rotated log, which making a database
-/// would remove; what an interrupted creation left has the lock file beside it.
+/// Whether only Ecotone creates files of this name. `log.1` alone may be the rotated log of another program, and
+/// creating a database would remove it. An interrupted creation has the lock file beside its log.
 fn is_ours(name: &str) -> bool {
     name == "LOCK" || matches!(FileId::parse(name), Some(FileId::Manifest(_)))
 }

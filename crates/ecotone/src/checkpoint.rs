@@ -1,60 +1,60 @@
-//! Keeping the log short: flush by age, checkpoint, recycle.
+//! Keeps the log short: flushes the oldest writes, stores checkpoints and recycles the log.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use ecotone_engines::engine::Root;
+use ecotone_engines::engine::EngineCheckpoint;
 use ecotone_substrate::{
     Seq, bug,
-    held::{self, Kind},
+    lock_rank::{self, LockRank},
     manifest::{KeyspaceRecord, Manifest},
     scheduler::Priority,
 };
 
-use crate::{Durability, Result, database::Inner, space::Space};
+use crate::{Durability, Result, database::Inner, keyspace_state::KeyspaceState};
 
-/// Has the log call for relief when it is half full.
+/// Starts log reclaim whenever the log is half full.
 pub(crate) fn watch_log(inner: &Arc<Inner>) {
     let weak = Arc::downgrade(inner);
     inner.wal.on_half_full(Box::new(move || {
         if let Some(inner) = weak.upgrade() {
-            inner.call_for_relief();
+            inner.request_reclaim();
         }
     }));
 }
 
-/// When a checkpoint is made.
+/// The occasion of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checkpoint {
     /// While the database is in use.
     InUse,
-    /// When nobody writes any more, the background included: nothing will follow it.
+    /// Nothing writes any more, background work included. No checkpoint follows.
     AtShutdown,
 }
 
-/// A keyspace that is in use, as one checkpoint saw it.
-struct Taken {
-    space: Arc<Space>,
+/// The checkpoint of one keyspace in use.
+struct KeyspaceCheckpoint {
+    space: Arc<KeyspaceState>,
     watermark: Seq,
-    root: Root,
+    root: EngineCheckpoint,
 }
 
-impl Taken {
-    /// Where the log must be kept from.
+impl KeyspaceCheckpoint {
+    /// The first log position that the keyspace needs.
     fn needs_log_from(&self) -> Seq {
         self.watermark.min(self.root.structure)
     }
 }
 
-/// The keyspaces in use by their numbers, and the position below which no other has anything in the log.
-struct View {
-    taken: BTreeMap<u32, Taken>,
+/// The checkpoints of the keyspaces in use, by id. No other keyspace needs the log below `applied`.
+struct KeyspacesSnapshot {
+    taken: BTreeMap<u32, KeyspaceCheckpoint>,
     applied: Seq,
 }
 
-impl View {
-    /// Looks at all keyspaces. What one that is not in use will write to the log comes behind the position, since that
-    /// is looked at before.
-    fn take(spaces: Vec<Arc<Space>>, applied: Seq, last: &Manifest) -> Result<View> {
+impl KeyspacesSnapshot {
+    /// Takes the checkpoints of all keyspaces. The position is read first, so a keyspace that comes into use later logs
+    /// everything behind the position.
+    fn take(spaces: Vec<Arc<KeyspaceState>>, applied: Seq, last: &Manifest) -> Result<KeyspacesSnapshot> {
         let (mut taken, last) = (BTreeMap::new(), last.keyspaces.iter().map(|record| (record.id, record.watermark)));
         let last: BTreeMap<u32, Seq> = last.collect();
         for space in spaces {
@@ -62,22 +62,22 @@ impl View {
                 taken.insert(space.id, in_use);
             }
         }
-        Ok(View { taken, applied })
+        Ok(KeyspacesSnapshot { taken, applied })
     }
 
-    /// The first position that the manifest must not know before the log is synced so far.
+    /// The position up to which the log must be synced before the manifest is stored.
     fn known(&self) -> Seq {
         self.taken.values().map(|taken| taken.watermark.max(taken.root.structure)).fold(self.applied, Seq::max)
     }
 
-    /// Where replay begins.
+    /// The position where replay begins.
     fn replay(&self) -> Seq {
-        self.taken.values().map(Taken::needs_log_from).fold(self.applied, Seq::min)
+        self.taken.values().map(KeyspaceCheckpoint::needs_log_from).fold(self.applied, Seq::min)
     }
 
-    /// Writes down what is known of a keyspace.
+    /// Writes the checkpoint of a keyspace into its record.
     fn describe(&self, record: &mut KeyspaceRecord) {
-        let Some(Taken { watermark, root, .. }) = self.taken.get(&record.id) else {
+        let Some(KeyspaceCheckpoint { watermark, root, .. }) = self.taken.get(&record.id) else {
             (record.watermark, record.structure) = (self.applied, self.applied);
             return;
         };
@@ -87,36 +87,36 @@ impl View {
 }
 
 impl Inner {
-    /// Has the log relieved in the background.
-    fn call_for_relief(self: &Arc<Self>) {
-        if self.relief.job.call() {
-            self.schedule_relief();
+    /// Schedules log reclaim in the background.
+    fn request_reclaim(self: &Arc<Self>) {
+        if self.relief.job.request() {
+            self.schedule_reclaim();
         }
     }
 
-    fn schedule_relief(self: &Arc<Self>) {
+    fn schedule_reclaim(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
         self.scheduler.spawn(Priority::Checkpoint, "relieve the log", move || {
             let Some(inner) = weak.upgrade() else { return };
             inner.relief.job.begin();
-            if let Err(error) = inner.relieve_log() {
-                inner.wal.relief_failed(inner.health.postpone("relieving the log", error));
+            if let Err(error) = inner.reclaim_log() {
+                inner.wal.reclaim_failed(inner.health.postpone("relieving the log", error));
             }
             if inner.relief.job.end() {
-                inner.schedule_relief();
+                inner.schedule_reclaim();
             }
             inner.scheduler.notify();
         });
     }
 
-    /// Flushes what is oldest, so that a slice of the log comes free. The log calls again while more than half of its
-    /// limit is used: writers that are slowed down get room slice by slice, and whatever is dirty stays so for as long
-    /// as the log allows, to be written with what its page gets until then.
-    fn relieve_log(&self) -> Result<()> {
+    /// Flushes the oldest writes, so that a slice of the log becomes free. The log asks again while more than half of
+    /// its limit is used. So throttled writers get log space slice by slice, and dirty records stay in memory as long
+    /// as the log allows: later writes to the same page are then flushed together.
+    fn reclaim_log(&self) -> Result<()> {
         let (used, began) = (self.wal.used(), self.shared.clock.now());
         let slice = self.relief.slice(used, self.wal.options().limit_bytes);
         let begin = self.wal.tail().saturating_sub(used);
-        let spaces: Vec<_> = self.all_spaces().into_iter().filter(|space| space.logged).collect();
+        let spaces: Vec<_> = self.keyspaces_in_use().into_iter().filter(|space| space.logged).collect();
         spaces.iter().for_each(|space| space.engine().begin_flush(begin + slice));
         spaces.iter().try_for_each(|space| space.engine().flush(begin + slice))?;
         self.checkpoint(Checkpoint::InUse)?;
@@ -127,7 +127,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Brings everything into the files, unlogged keyspaces included, and checkpoints.
+    /// Flushes everything to the files, unlogged keyspaces included, and stores a checkpoint.
     pub(crate) fn flush_all(&self) -> Result<()> {
         self.flushes.run(|| {
             self.flush_spaces()?;
@@ -135,22 +135,22 @@ impl Inner {
         })
     }
 
-    /// Flushes, ends background work, and makes a checkpoint after which nothing is written. Where nothing was written
-    /// since a clean shutdown, nothing is. What has no space in the files on a full disk stays in the log, which the
-    /// next opening replays.
+    /// Flushes, ends background work, and stores a last checkpoint. Writes nothing if nothing was written since a clean
+    /// shutdown. On a full disk, writes without space in the files stay in the log, and the next open replays them.
     pub(crate) fn shut_down_cleanly(&self) -> Result<()> {
         let flushed = self
             .health
             .check()
             .and_then(|()| self.before_close())
-            .and_then(|()| self.patiently(|| self.flush_spaces()));
+            .and_then(|()| self.retry_without_memory(|| self.flush_spaces()));
         self.scheduler.stop();
         let last = || {
-            self.health
-                .unless_panics("the last checkpoint", || self.patiently(|| self.checkpoint(Checkpoint::AtShutdown)))
+            self.health.unless_panics("the last checkpoint", || {
+                self.retry_without_memory(|| self.checkpoint(Checkpoint::AtShutdown))
+            })
         };
         match flushed.and_then(|()| last()) {
-            Err(error) if error.is_no_space() && self.all_spaces().iter().all(|space| space.logged) => {
+            Err(error) if error.is_no_space() && self.keyspaces_in_use().iter().all(|space| space.logged) => {
                 tracing::warn!(%error, "closed on a full disk: the next opening replays the log");
                 self.wal.commit(self.wal.tail(), Durability::Sync)
             }
@@ -158,15 +158,15 @@ impl Inner {
         }
     }
 
-    /// Brings everything into the files, unlogged keyspaces included.
+    /// Flushes everything to the files, unlogged keyspaces included.
     fn flush_spaces(&self) -> Result<()> {
         if self.is_untouched(&self.manifest.lock()) {
             return Ok(());
         }
-        // This is the caller's thread; what panics on the scheduler's is seen to there.
+        // This runs on the caller's thread. The scheduler handles panics on its own threads.
         self.health.unless_panics("a flush", || {
             self.wal.commit(self.wal.tail(), Durability::Sync)?;
-            self.all_spaces().into_iter().try_for_each(|space| space.engine().flush(Seq::MAX))
+            self.keyspaces_in_use().into_iter().try_for_each(|space| space.engine().flush(Seq::MAX))
         })
     }
 
@@ -175,19 +175,19 @@ impl Inner {
         manifest.clean && !self.wal.has_begun()
     }
 
-    /// Has engines do what makes the next opening short.
+    /// Lets engines do the work that shortens the next open.
     fn before_close(&self) -> Result<()> {
         if self.is_untouched(&self.manifest.lock()) {
             return Ok(());
         }
         self.health.unless_panics("the work before closing", || {
-            self.all_spaces().into_iter().try_for_each(|space| space.engine().before_close())
+            self.keyspaces_in_use().into_iter().try_for_each(|space| space.engine().before_close())
         })
     }
 
-    /// Has recovery replay nothing of a keyspace that was written before now. Loaded records are not in the log, so a
-    /// delete of one of their keys that came before them and is replayed would take them away.
-    pub(crate) fn settle(&self, space: &Space) -> Result<()> {
+    /// Flushes a keyspace before a bulk load, so that recovery replays nothing older than the load. Loaded records are
+    /// not in the log, so a replayed older delete of a loaded key would remove the record.
+    pub(crate) fn flush_before_load(&self, space: &KeyspaceState) -> Result<()> {
         if !space.logged {
             return Ok(());
         }
@@ -197,18 +197,18 @@ impl Inner {
         })
     }
 
-    /// Makes all structure durable, stores a manifest that says so, and recycles the log that it makes unneeded.
+    /// Makes all structure durable, stores a manifest of it, and recycles the part of the log that is no longer needed.
     pub(crate) fn checkpoint(&self, when: Checkpoint) -> Result<()> {
         let mut manifest = self.manifest.lock();
-        let _held = held::hold(Kind::Manifest);
+        let _held = lock_rank::hold(LockRank::Manifest);
         if self.is_untouched(&manifest) {
             return Ok(());
         }
         let (kept_from, began) = (self.wal.kept_from(), self.shared.clock.now_for_log());
         let applied = self.wal.applied();
-        let view = View::take(self.all_spaces(), applied, &manifest)?;
-        // A manifest must not know more than the log does after a power failure: its positions would be given out
-        // again.
+        let view = KeyspacesSnapshot::take(self.keyspaces_in_use(), applied, &manifest)?;
+        // The manifest must not know positions that the log may lose in a power failure, since those positions would be
+        // given out again.
         self.wal.commit(view.known(), Durability::Sync)?;
         let replay = view.replay();
         let next = Manifest { clean: when == Checkpoint::AtShutdown, ..self.describe(&manifest, &view) };
@@ -224,7 +224,7 @@ impl Inner {
         Ok(())
     }
 
-    fn describe(&self, manifest: &Manifest, view: &View) -> Manifest {
+    fn describe(&self, manifest: &Manifest, view: &KeyspacesSnapshot) -> Manifest {
         let mut next = manifest.next();
         next.replay = view.replay();
         next.synced = self.wal.synced();
@@ -234,16 +234,17 @@ impl Inner {
         next
     }
 
-    pub(crate) fn all_spaces(&self) -> Vec<Arc<Space>> {
+    pub(crate) fn keyspaces_in_use(&self) -> Vec<Arc<KeyspaceState>> {
         self.spaces.read().values().cloned().collect()
     }
 }
 
-/// The watermark first: what is flushed meanwhile only makes it more careful than it need be. It never goes back: below
-/// the last one everything was in files, and an engine may tell of a write that came later by a position before it.
-fn take(space: &Arc<Space>, applied: Seq, last: Seq) -> Result<Option<Taken>> {
+/// Takes the checkpoint of a keyspace. The watermark is read first: a flush in between only makes it too low, which is
+/// safe. The watermark never goes back. Everything below the last one is in files, although an engine may report a
+/// lower position for a later write.
+fn take(space: &Arc<KeyspaceState>, applied: Seq, last: Seq) -> Result<Option<KeyspaceCheckpoint>> {
     let unflushed = space.engine().first_unflushed().filter(|_| space.logged && !bug!(WatermarkTooHigh));
     let watermark = unflushed.map_or(applied, |first| first.min(applied)).max(last);
     let root = space.lazy.take()?;
-    Ok(root.map(|root| Taken { space: space.clone(), watermark, root }))
+    Ok(root.map(|root| KeyspaceCheckpoint { space: space.clone(), watermark, root }))
 }

@@ -9,104 +9,104 @@ use std::{
 use ecotone_engines::engine::{Admission, Operation};
 use ecotone_substrate::{
     Seq,
-    held::{self, Held, Kind},
-    wal::{BatchEncoder, RecordKind, Room, Wal},
+    lock_rank::{self, HeldRank, LockRank},
+    wal::{BatchEncoder, RecordKind, ReservationKind, Wal},
 };
 
 use crate::{
     Durability, Error, Result,
     database::Inner,
-    gaps::Arrival,
+    gaps::InsertGuard,
+    keyspace_state::KeyspaceState,
     limits, limits_check,
-    space::Space,
-    stripes::{self, Locked},
+    stripes::{self, StripeGuard},
 };
 
-/// Bytes that a thread keeps for the encoded record of its next write: more than any single one has, so that only
+/// Capacity, in bytes, of the buffer that a thread keeps for its encoded records. Every single record fits, so only
 /// batches allocate.
 const KEPT: usize = 4096;
-/// Bytes that a record takes in a cache beyond key and value, as the log's weight counts them.
+/// Bytes that a record takes in a cache beyond key and value, by the accounting of the log.
 const RECORD_OVERHEAD: usize = 32;
 
 ecotone_sys::primitive::thread_local! {
-    /// The encoded record of this thread's write, so that a write allocates nothing.
+    /// This thread's buffer for encoded records, so that a write does not allocate.
     static ENCODED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One operation of a commit and the keyspace it goes to.
+/// One operation of a commit and its target keyspace.
 #[derive(Clone, Copy)]
-pub(crate) struct Target<'a> {
-    pub(crate) space: &'a Space,
+pub(crate) struct TargetedOperation<'a> {
+    pub(crate) space: &'a KeyspaceState,
     pub(crate) operation: Operation<'a>,
 }
 
-/// A batch without the deletes from keyspaces that have no record and get none by it.
-fn without_vain<'a, 't>(targets: &'a [Target<'t>]) -> Cow<'a, [Target<'t>]> {
-    if !targets.iter().any(Target::is_vain) {
+/// The batch without deletes from unwritten keyspaces that the batch does not write to either.
+fn without_noops<'a, 't>(targets: &'a [TargetedOperation<'t>]) -> Cow<'a, [TargetedOperation<'t>]> {
+    if !targets.iter().any(TargetedOperation::is_noop) {
         return Cow::Borrowed(targets);
     }
-    let adds = |target: &&Target<'_>| target.operation.value.is_some();
+    let adds = |target: &&TargetedOperation<'_>| target.operation.value.is_some();
     let growing: BTreeSet<u32> = targets.iter().filter(adds).map(|target| target.space.id).collect();
-    targets.iter().copied().filter(|target| growing.contains(&target.space.id) || !target.is_vain()).collect()
+    targets.iter().copied().filter(|target| growing.contains(&target.space.id) || !target.is_noop()).collect()
 }
 
-impl Target<'_> {
-    /// Whether it deletes from a keyspace that has no record. It must not make the files of that: there may be no space
-    /// for them.
+impl TargetedOperation<'_> {
+    /// Whether this is a delete from an unwritten keyspace. Such a delete must not create the files of the keyspace,
+    /// since the disk may have no space for them.
     #[inline]
-    fn is_vain(&self) -> bool {
+    fn is_noop(&self) -> bool {
         self.operation.value.is_none() && self.space.lazy.is_unwritten()
     }
 }
 
-impl<'a> Target<'a> {
-    /// Whether the gaps of its keyspace must be told that a record comes. Its stripe is locked.
+impl<'a> TargetedOperation<'a> {
+    /// Whether the insert must be registered with the gaps of its keyspace. The caller holds the stripe.
     #[inline]
     fn is_noted(&self) -> bool {
         self.operation.value.is_some() && self.space.gaps.are_noted()
     }
 
-    /// Tells them, for as long as the record is under way.
+    /// Registers the insert with the gaps until the guard is dropped.
     #[inline]
-    fn arrive(&self) -> Option<Arrival<'a>> {
+    fn arrive(&self) -> Option<InsertGuard<'a>> {
         if self.is_noted() { self.space.gaps.arrive([self.operation.key].into_iter()) } else { None }
     }
 }
 
-/// The same for several, once for each keyspace.
-fn arrive<'a>(targets: &[Target<'a>]) -> Vec<Arrival<'a>> {
+/// Registers the inserts of a batch, once for each keyspace.
+fn arrive<'a>(targets: &[TargetedOperation<'a>]) -> Vec<InsertGuard<'a>> {
     if let [target] = targets {
         return target.arrive().into_iter().collect();
     }
-    let mut noted: BTreeMap<u32, Vec<&Target<'a>>> = BTreeMap::new();
+    let mut noted: BTreeMap<u32, Vec<&TargetedOperation<'a>>> = BTreeMap::new();
     for target in targets.iter().filter(|target| target.is_noted()) {
         noted.entry(target.space.id).or_default().push(target);
     }
-    let keys = |of: &[&Target<'a>]| of[0].space.gaps.arrive(of.iter().map(|target| target.operation.key));
+    let keys = |of: &[&TargetedOperation<'a>]| of[0].space.gaps.arrive(of.iter().map(|target| target.operation.key));
     noted.values().filter_map(|of| keys(of)).collect()
 }
 
 impl Inner {
     /// Writes one operation.
-    pub(crate) fn write(&self, target: Target<'_>, durability: Durability) -> Result<()> {
-        if target.is_vain() {
-            return self.check_vain(target, durability);
+    pub(crate) fn write(&self, target: TargetedOperation<'_>, durability: Durability) -> Result<()> {
+        if target.is_noop() {
+            return self.check_noop(target, durability);
         }
         let stripe = self.stripes.of(target.space.id, target.operation.key);
         self.commit_one(target, durability, || Some(self.stripes.lock(stripe))).map(|_| ())
     }
 
-    /// Writes one operation if the key's stripe is still at `version`; false if it has moved.
-    pub(crate) fn write_if(&self, target: Target<'_>, version: u64, durability: Durability) -> Result<bool> {
-        if target.is_vain() {
-            return self.check_vain(target, durability).map(|()| true);
+    /// Writes one operation if the key's stripe still has `version`. False if the version has changed.
+    pub(crate) fn write_if(&self, target: TargetedOperation<'_>, version: u64, durability: Durability) -> Result<bool> {
+        if target.is_noop() {
+            return self.check_noop(target, durability).map(|()| true);
         }
         let stripe = self.stripes.of(target.space.id, target.operation.key);
         self.commit_one(target, durability, || self.stripes.lock_if(stripe, version))
     }
 
-    /// Writes several operations as one: recovered whole or not at all.
-    pub(crate) fn write_batch(&self, targets: &[Target<'_>], durability: Option<Durability>) -> Result<()> {
+    /// Writes several operations as one: they are recovered whole or not at all.
+    pub(crate) fn write_batch(&self, targets: &[TargetedOperation<'_>], durability: Option<Durability>) -> Result<()> {
         let Some(first) = targets.first() else { return Ok(()) };
         if targets.iter().any(|target| target.space.logged != first.space.logged) {
             return Err(Error::Invalid(
@@ -117,7 +117,7 @@ impl Inner {
         first.space.check_durability(durability)?;
         self.begin_writing()?;
         targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
-        let targets = &*without_vain(targets);
+        let targets = &*without_noops(targets);
         if targets.is_empty() {
             return self.wal.commit(self.wal.tail(), durability);
         }
@@ -125,48 +125,48 @@ impl Inner {
             return self.write_singly(targets, durability);
         }
         pace(targets)?;
-        self.patiently(|| self.write_together(targets, durability))
+        self.retry_without_memory(|| self.write_together(targets, durability))
     }
 
-    /// Does for an operation that changes nothing what any does: it is refused alike, and what was written before is as
-    /// durable as was asked for.
-    fn check_vain(&self, target: Target<'_>, durability: Durability) -> Result<()> {
+    /// Treats an operation that changes nothing like any other: the same errors apply, and earlier writes become as
+    /// durable as the call asks for.
+    fn check_noop(&self, target: TargetedOperation<'_>, durability: Durability) -> Result<()> {
         self.begin_writing()?;
         limits_check::operation(target.operation)?;
         target.space.check_durability(durability)?;
         self.wal.commit(self.wal.tail(), durability)
     }
 
-    fn write_together(&self, targets: &[Target<'_>], durability: Durability) -> Result<()> {
+    fn write_together(&self, targets: &[TargetedOperation<'_>], durability: Durability) -> Result<()> {
         let _inside = self.batches.enter(&self.scheduler, targets.iter().map(|target| target.operation))?;
         let stripes = targets.iter().map(|target| self.stripes.of(target.space.id, target.operation.key)).collect();
         self.commit(targets, durability, || Some(self.stripes.lock_all(stripes))).map(|_| ())
     }
 
-    /// Writes an unlogged batch of which an engine takes a part without stripes: that part is a row of single writes,
+    /// Writes an unlogged batch that includes an engine without stripes. The writes to that engine are made one by one,
     /// after the others.
-    fn write_singly(&self, targets: &[Target<'_>], durability: Durability) -> Result<()> {
-        let others: Vec<Target<'_>> =
+    fn write_singly(&self, targets: &[TargetedOperation<'_>], durability: Durability) -> Result<()> {
+        let others: Vec<TargetedOperation<'_>> =
             targets.iter().copied().filter(|target| target.space.latch_free().is_none()).collect();
         pace(&others)?;
-        self.patiently(|| self.write_together(&others, durability))?;
+        self.retry_without_memory(|| self.write_together(&others, durability))?;
         let singles = targets.iter().filter_map(|target| Some((target.space.latch_free()?, target.operation)));
-        singles.into_iter().try_for_each(|(engine, operation)| self.patiently(|| engine.put(operation)))
+        singles.into_iter().try_for_each(|(engine, operation)| self.retry_without_memory(|| engine.put(operation)))
     }
 
-    /// Writes one operation. What the log need not have may replace a record that is not written out yet: that takes no
-    /// admission. An engine that orders the writes of a key by itself takes no stripe either.
+    /// Writes one operation. An unlogged write may replace a record that is not flushed yet, and then needs no
+    /// admission. An engine that orders the writes of a key by itself needs no stripe either.
     fn commit_one<'a>(
         &'a self,
-        target: Target<'_>,
+        target: TargetedOperation<'_>,
         durability: Durability,
-        lock: impl Fn() -> Option<Locked<'a>>,
+        lock: impl Fn() -> Option<StripeGuard<'a>>,
     ) -> Result<bool> {
         self.begin_writing()?;
         limits_check::operation(target.operation)?;
         target.space.check_durability(durability)?;
         if let Some(engine) = target.space.latch_free() {
-            return self.patiently(|| engine.put(target.operation)).map(|()| true);
+            return self.retry_without_memory(|| engine.put(target.operation)).map(|()| true);
         }
         if !target.space.logged {
             let Some(locked) = lock() else { return Ok(false) };
@@ -178,16 +178,16 @@ impl Inner {
             locked.unchanged();
         }
         pace(&[target])?;
-        self.patiently(|| self.commit(&[target], durability, &lock))
+        self.retry_without_memory(|| self.commit(&[target], durability, &lock))
     }
 
-    /// The path itself. `lock` takes the stripes, or refuses because one has moved; then nothing is written and the
-    /// answer is false.
+    /// The commit path. `lock` locks the stripes, or refuses because a version has changed. Then nothing is written and
+    /// the result is false.
     fn commit<'a>(
         &'a self,
-        targets: &[Target<'_>],
+        targets: &[TargetedOperation<'_>],
         durability: Durability,
-        lock: impl FnOnce() -> Option<Locked<'a>>,
+        lock: impl FnOnce() -> Option<StripeGuard<'a>>,
     ) -> Result<bool> {
         if targets.iter().all(|target| !target.space.logged) {
             return self.commit_unlogged(targets, lock);
@@ -204,14 +204,17 @@ impl Inner {
 
     fn commit_logged<'a>(
         &'a self,
-        targets: &[Target<'_>],
+        targets: &[TargetedOperation<'_>],
         durability: Durability,
-        lock: impl FnOnce() -> Option<Locked<'a>>,
+        lock: impl FnOnce() -> Option<StripeGuard<'a>>,
         body: &mut Vec<u8>,
     ) -> Result<bool> {
         encode(targets, body)?;
-        let room =
-            if targets.iter().all(|target| target.operation.value.is_none()) { Room::Delete } else { Room::Write };
+        let room = if targets.iter().all(|target| target.operation.value.is_none()) {
+            ReservationKind::Delete
+        } else {
+            ReservationKind::Write
+        };
         let mut admitted = Admitted::all(targets)?;
         let reservation = self.wal.reserve(room, body.len())?;
         let Some(locked) = lock() else { return Ok(false) };
@@ -229,8 +232,8 @@ impl Inner {
 
     fn commit_unlogged<'a>(
         &'a self,
-        targets: &[Target<'_>],
-        lock: impl FnOnce() -> Option<Locked<'a>>,
+        targets: &[TargetedOperation<'_>],
+        lock: impl FnOnce() -> Option<StripeGuard<'a>>,
     ) -> Result<bool> {
         let mut admitted = Admitted::all(targets)?;
         let Some(_locked) = lock() else { return Ok(false) };
@@ -240,31 +243,31 @@ impl Inner {
     }
 }
 
-/// Delays a write or a batch where its keyspaces are behind, once for each of them.
-fn pace(targets: &[Target<'_>]) -> Result<()> {
-    if let [Target { space, operation }] = targets {
-        return space.engine().pace(bytes(*operation), operation.value.is_some());
+/// Applies the write throttle of each target keyspace, once per keyspace.
+fn pace(targets: &[TargetedOperation<'_>]) -> Result<()> {
+    if let [TargetedOperation { space, operation }] = targets {
+        return space.engine().throttle(bytes(*operation), operation.value.is_some());
     }
-    let mut spaces: Vec<(&Space, usize, bool)> = Vec::new();
-    for Target { space, operation } in targets {
+    let mut spaces: Vec<(&KeyspaceState, usize, bool)> = Vec::new();
+    for TargetedOperation { space, operation } in targets {
         match spaces.iter_mut().find(|(there, ..)| there.id == space.id) {
             Some((_, sum, adds)) => (*sum, *adds) = (*sum + bytes(*operation), *adds || operation.value.is_some()),
             None => spaces.push((space, bytes(*operation), operation.value.is_some())),
         }
     }
-    spaces.into_iter().try_for_each(|(space, bytes, adds)| space.engine().pace(bytes, adds))
+    spaces.into_iter().try_for_each(|(space, bytes, adds)| space.engine().throttle(bytes, adds))
 }
 
 fn bytes(operation: Operation<'_>) -> usize {
     operation.key.len() + operation.value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD
 }
 
-/// Tells the log which record an operation at or before `at` has.
+/// Tells the log the key and size of the operation at `at` or before.
 pub(crate) fn weigh(wal: &Wal, at: Seq, keyspace: u32, operation: Operation<'_>) {
-    wal.weigh(at, stripes::hash(keyspace, operation.key), bytes(operation));
+    wal.count_distinct(at, stripes::hash(keyspace, operation.key), bytes(operation));
 }
 
-fn encode(targets: &[Target<'_>], body: &mut Vec<u8>) -> Result<()> {
+fn encode(targets: &[TargetedOperation<'_>], body: &mut Vec<u8>) -> Result<()> {
     body.clear();
     let mut encoder = BatchEncoder::new(body, targets.len());
     for target in targets {
@@ -277,22 +280,22 @@ fn encode(targets: &[Target<'_>], body: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Admissions that are given back unless they are applied.
+/// Admissions. Dropping them unapplied gives them back.
 struct Admitted<'t, 'a> {
-    targets: &'t [Target<'a>],
+    targets: &'t [TargetedOperation<'a>],
     admissions: Admissions,
-    _held: Held,
+    _held: HeldRank,
 }
 
-/// One admission needs no allocation.
+/// Either one admission, which needs no allocation, or several.
 enum Admissions {
     One(Option<Admission>),
     Many(Vec<Admission>),
 }
 
 impl<'t, 'a> Admitted<'t, 'a> {
-    fn all(targets: &'t [Target<'a>]) -> Result<Self> {
-        let _held = held::hold(Kind::Admission);
+    fn all(targets: &'t [TargetedOperation<'a>]) -> Result<Self> {
+        let _held = lock_rank::hold(LockRank::Admission);
         if let [target] = targets {
             let admission = target.space.engine().admit(target.operation)?;
             return Ok(Admitted { targets, admissions: Admissions::One(Some(admission)), _held });
@@ -305,7 +308,7 @@ impl<'t, 'a> Admitted<'t, 'a> {
         Ok(admitted)
     }
 
-    /// Applies the operations; the i-th has the sequence `first + i`.
+    /// Applies the operations. Operation `i` has the sequence `first + i`.
     fn apply(&mut self, first: u64) {
         for ((target, admission), seq) in self.targets.iter().zip(self.admissions.take()).zip(first..) {
             target.space.engine().apply(admission, seq, target.operation);

@@ -1,4 +1,4 @@
-//! A database: keyspaces over one log, one manifest, one memory budget.
+//! A database: keyspaces that share one log, one manifest and one memory budget.
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +10,10 @@ use std::{
     },
 };
 
-use ecotone_engines::engine::{Context, Family, Made, Shared};
+use ecotone_engines::engine::{AnyEngine, Context, EngineFactory, Shared};
 use ecotone_substrate::{
     health::Health,
-    held::{self, Kind},
+    lock_rank::{self, LockRank},
     manifest::{KeyspaceRecord, Manifest},
     memory::Memory,
     scheduler::Scheduler,
@@ -21,37 +21,38 @@ use ecotone_substrate::{
     wal::Wal,
 };
 use ecotone_sys::{
-    life::Life,
     primitive::{Mutex, RwLock},
+    process::Life,
 };
 
 use crate::{
     Batch, Builder, Check, Durability, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, Stats,
     batch_gate::BatchGate,
-    gaps::Places,
-    handle::Handle,
-    idle::Rest,
-    lazy::{self, Lazy, Progress},
+    gaps::GapSlots,
+    handle::KeyspaceHandle,
+    idle::IdleWork,
+    keyspace_state::KeyspaceState,
+    lazy::{self, LazyEngine, RecoveryPhase},
     limits, limits_check,
     opened::Opened,
-    options::Creation,
+    options::CreateOptions,
+    reclaim::ReclaimSteps,
     recovery,
-    relief::Relief,
     shared_work::SharedWork,
-    space::Space,
     stats,
     stripes::Stripes,
 };
 
-/// A handle of an open database. Clones share it; the last one to go (keyspaces and batches count) closes it.
+/// A handle of an open database. Clones share the database. Dropping the last handle closes it; keyspaces, iterators
+/// and batches count as handles.
 #[derive(Clone)]
 pub struct Database {
-    // First, since fields are dropped in order: the last one closes what is behind.
+    // First, since fields are dropped in order, and the last `Opened` closes `inner`.
     _opened: Arc<Opened>,
     pub(crate) inner: Arc<Inner>,
 }
 
-/// What is behind all handles.
+/// The state that all handles share.
 pub(crate) struct Inner {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) memory: Arc<Memory>,
@@ -60,60 +61,60 @@ pub(crate) struct Inner {
     pub(crate) health: Arc<Health>,
     pub(crate) stripes: Stripes,
     pub(crate) batches: BatchGate,
-    pub(crate) spaces: RwLock<BTreeMap<String, Arc<Space>>>,
-    /// For the gaps of all keyspaces.
-    gap_places: Arc<Places>,
-    /// The manifest as last stored. Locked for the whole of a checkpoint, a creation and a drop, which so happen one at
-    /// a time.
+    pub(crate) spaces: RwLock<BTreeMap<String, Arc<KeyspaceState>>>,
+    /// The gap slots of all keyspaces.
+    gap_places: Arc<GapSlots>,
+    /// The manifest as last stored. A checkpoint, a creation and a drop each hold the lock throughout, so they run one
+    /// at a time.
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) durability: Durability,
     pub(crate) shared: Shared,
-    families: Vec<Arc<dyn Family>>,
-    /// Of the process that opened it.
+    families: Vec<Arc<dyn EngineFactory>>,
+    /// Tells whether this process is the one that opened the database.
     pub(crate) life: Life,
     closed: AtomicBool,
-    /// Held by who closes it, so that others who do find it closed.
+    /// Held by the thread that closes the database, so that other closers wait and then find it closed.
     closing: Mutex<()>,
-    pub(crate) relief: Relief,
-    pub(crate) rest: Rest,
+    pub(crate) relief: ReclaimSteps,
+    pub(crate) idle_work: IdleWork,
     pub(crate) flushes: SharedWork,
     /// Held by the scan that reads without memory of its own.
     pub(crate) closed_scans: Mutex<()>,
 }
 
-/// What [`Database::keyspaces`] tells of each keyspace.
+/// An entry of [`Database::keyspaces`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyspaceInfo {
-    /// Its name.
+    /// The keyspace's name.
     pub name: String,
-    /// Its number, never reused within the database.
+    /// The keyspace's id, never reused within the database.
     pub id: u32,
-    /// Its engine's name.
+    /// The engine's name.
     pub engine: &'static str,
-    /// Whether its writes are in the log.
+    /// Whether writes to the keyspace are in the log.
     pub logged: bool,
 }
 
 impl Database {
-    /// How to open a database at `path`, a directory that may not exist yet.
+    /// Options to open a database at `path`. The directory need not exist yet.
     pub fn builder(path: impl AsRef<Path>) -> Builder {
         Builder::new(path.as_ref())
     }
 
-    /// Opens the keyspace `name`, or makes it with `options` if there is none. An existing one keeps the options it was
-    /// made with.
+    /// Opens the keyspace `name`, or creates it with `options`. An existing keyspace keeps the options of its creation.
     ///
     /// # Errors
-    /// A name that is empty, longer than [`limits::MAX_NAME`] bytes or holds control characters; an existing keyspace
-    /// of another engine; a full disk.
+    /// - The name is empty, longer than [`limits::MAX_NAME`] bytes or holds control characters.
+    /// - The keyspace exists with another engine.
+    /// - The disk is full.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.ordered(self.open_or_create(name, &options.creation)?)
     }
 
-    /// Makes a new keyspace. Durable when it returns.
+    /// Creates a keyspace. It is durable when the call returns.
     ///
     /// # Errors
-    /// As [`keyspace`](Self::keyspace), and if one of this name exists.
+    /// The errors of [`keyspace`](Self::keyspace). Also fails if a keyspace of this name exists.
     pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.ordered(self.create(name, &options.creation, false)?)
     }
@@ -121,32 +122,32 @@ impl Database {
     /// Opens an existing keyspace.
     ///
     /// # Errors
-    /// [`Error::UnknownKeyspace`] if there is none; [`Error::Invalid`] for one whose keys have no order.
+    /// [`Error::UnknownKeyspace`] if there is none; [`Error::Invalid`] if it is a hashed keyspace.
     pub fn open_keyspace(&self, name: &str) -> Result<Keyspace> {
         self.ordered(self.find(name)?)
     }
 
-    /// As [`keyspace`](Self::keyspace), for one that finds its keys by a hash.
+    /// As [`keyspace`](Self::keyspace), for a hashed keyspace.
     pub fn hash_keyspace(&self, name: &str, options: HashOptions) -> Result<HashKeyspace> {
         self.hashed(self.open_or_create(name, &options.creation)?)
     }
 
-    /// As [`create_keyspace`](Self::create_keyspace), for one that finds its keys by a hash.
+    /// As [`create_keyspace`](Self::create_keyspace), for a hashed keyspace.
     pub fn create_hash_keyspace(&self, name: &str, options: HashOptions) -> Result<HashKeyspace> {
         self.hashed(self.create(name, &options.creation, false)?)
     }
 
-    /// As [`open_keyspace`](Self::open_keyspace), for one that finds its keys by a hash.
+    /// As [`open_keyspace`](Self::open_keyspace), for a hashed keyspace.
     pub fn open_hash_keyspace(&self, name: &str) -> Result<HashKeyspace> {
         self.hashed(self.find(name)?)
     }
 
-    /// The keyspaces, by name. None in a process that was forked off.
+    /// The keyspaces, by name. Empty in a forked child process.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
         if self.inner.life.is_over() {
             return Vec::new();
         }
-        let info = |space: &Arc<Space>| KeyspaceInfo {
+        let info = |space: &Arc<KeyspaceState>| KeyspaceInfo {
             name: space.name.clone(),
             id: space.id,
             engine: space.kind,
@@ -155,20 +156,20 @@ impl Database {
         self.inner.spaces.read().values().map(info).collect()
     }
 
-    /// Drops a keyspace with everything in it, durably. Its space returns to the file system; handles of it fail with
-    /// [`Error::Closed`] from now on.
+    /// Drops a keyspace with all its records, durably. Its space returns to the file system. From now on its handles
+    /// fail with [`Error::Closed`].
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let inner = &self.inner;
         inner.check_writable()?;
         let mut manifest = inner.manifest.lock();
-        let _held = held::hold(Kind::Manifest);
+        let _held = lock_rank::hold(LockRank::Manifest);
         let space =
             inner.spaces.read().get(name).cloned().ok_or_else(|| Error::UnknownKeyspace { name: name.to_owned() })?;
         let mut next = manifest.next();
         next.keyspaces.retain(|record| record.id != space.id);
         inner.store(&mut manifest, next)?;
         inner.spaces.write().remove(name);
-        space.engine().retire();
+        space.engine().mark_dropped();
         space.gaps.retire();
         if space.lazy.is_unwritten() {
             return Ok(());
@@ -176,26 +177,26 @@ impl Database {
         inner.remove_files(space.id).map_err(|error| inner.health.poison(error))
     }
 
-    /// An empty batch.
+    /// Starts an empty batch.
     pub fn batch(&self) -> Batch {
         Batch::new(self.clone())
     }
 
-    /// Makes everything written so far durable and brings it into the data files, unlogged keyspaces included, and
-    /// writes a checkpoint, so that the next open has nothing to replay. Long if much is unwritten.
+    /// Makes everything written so far durable, flushes it to the data files, unlogged keyspaces included, and stores a
+    /// checkpoint. The next open then has nothing to replay. Takes long if much is unflushed.
     pub fn flush(&self) -> Result<()> {
         self.inner.check_writable()?;
-        self.inner.patiently(|| self.inner.flush_all())
+        self.inner.retry_without_memory(|| self.inner.flush_all())
     }
 
-    /// Makes everything written to logged keyspaces so far survive a power failure: one sync of the log.
+    /// Makes everything written to logged keyspaces so far survive a power failure, by one sync of the log.
     pub fn sync(&self) -> Result<()> {
         self.inner.check_writable()?;
         self.inner.wal.commit(self.inner.wal.tail(), Durability::Sync)
     }
 
-    /// Numbers: memory against budget, log, device requests, and each keyspace's own. In a process that was forked off,
-    /// none but why.
+    /// Statistics: memory against the budget, the log, device requests, and the counters of each keyspace. In a forked
+    /// child process only `failure` is set.
     pub fn stats(&self) -> Stats {
         if self.inner.life.is_over() {
             return Stats { failure: Some(Error::Forked.to_string()), ..Stats::default() };
@@ -203,29 +204,31 @@ impl Database {
         stats::collect(&self.inner)
     }
 
-    /// Reads everything and checks it: every page, every fence, every record. Gives a report for each keyspace.
+    /// Reads the whole database and checks every page, every fence and every record. Returns a report for each
+    /// keyspace.
     pub fn verify(&self) -> Result<Vec<(String, Check)>> {
         self.inner.check_open()?;
         let spaces: Vec<_> = self.inner.spaces.read().values().cloned().collect();
-        let checked = spaces.iter().filter_map(|space| match self.inner.patiently(|| space.engine().verify()) {
-            // It was dropped meanwhile.
-            Err(Error::Closed { .. }) if !self.inner.has(space) => None,
-            check => Some(check.map(|check| (space.name.clone(), check))),
-        });
+        let checked =
+            spaces.iter().filter_map(|space| match self.inner.retry_without_memory(|| space.engine().verify()) {
+                // The keyspace was dropped meanwhile.
+                Err(Error::Closed { .. }) if !self.inner.has(space) => None,
+                check => Some(check.map(|check| (space.name.clone(), check))),
+            });
         checked.collect()
     }
 
-    /// Why writing has stopped, or `None` while all is well.
+    /// Why the database has stopped writing; `None` while it works.
     pub fn failure(&self) -> Option<Arc<Error>> {
         if self.inner.life.is_over() { Some(Arc::new(Error::Forked)) } else { self.inner.health.cause() }
     }
 
-    /// Flushes, writes a checkpoint and closes; other handles and iterators fail with [`Error::Closed`] from now on.
-    /// When this returns, also with an error, the database can be opened again, by whomever. Dropping the last handle
-    /// does the same, but can only log an error.
+    /// Flushes, stores a checkpoint and closes the database. From now on other handles and iterators fail with
+    /// [`Error::Closed`]. When the call returns, even with an error, any process can open the database again. Dropping
+    /// the last handle does the same, but can only log an error.
     ///
     /// # Errors
-    /// If not everything could be flushed. What was acknowledged is in the log then.
+    /// If not everything could be flushed. Acknowledged writes to logged keyspaces are still in the log.
     pub fn close(self) -> Result<()> {
         self.inner.shut_down()
     }
@@ -235,13 +238,13 @@ impl Database {
         Database { _opened: Arc::new(Opened::new(inner.clone())), inner }
     }
 
-    fn find(&self, name: &str) -> Result<Arc<Space>> {
+    fn find(&self, name: &str) -> Result<Arc<KeyspaceState>> {
         self.inner.check_open()?;
         let space = self.inner.spaces.read().get(name).cloned();
         space.ok_or_else(|| Error::UnknownKeyspace { name: name.to_owned() })
     }
 
-    fn open_or_create(&self, name: &str, creation: &Creation) -> Result<Arc<Space>> {
+    fn open_or_create(&self, name: &str, creation: &CreateOptions) -> Result<Arc<KeyspaceState>> {
         match self.find(name) {
             Err(Error::UnknownKeyspace { .. }) => self.create(name, creation, true),
             Ok(space) if space.kind == creation.engine => space.check_logged(creation.logged).map(|()| space),
@@ -255,24 +258,24 @@ impl Database {
         }
     }
 
-    fn ordered(&self, space: Arc<Space>) -> Result<Keyspace> {
-        let Made::Ordered(engine) = &space.made else { return Err(space.wrong_kind()) };
+    fn ordered(&self, space: Arc<KeyspaceState>) -> Result<Keyspace> {
+        let AnyEngine::Ordered(engine) = &space.made else { return Err(space.wrong_kind()) };
         let engine = engine.clone();
-        Ok(Keyspace { handle: Handle::new(self.clone(), space, engine) })
+        Ok(Keyspace { handle: KeyspaceHandle::new(self.clone(), space, engine) })
     }
 
-    fn hashed(&self, space: Arc<Space>) -> Result<HashKeyspace> {
-        let Made::Hashed(engine) = &space.made else { return Err(space.wrong_kind()) };
+    fn hashed(&self, space: Arc<KeyspaceState>) -> Result<HashKeyspace> {
+        let AnyEngine::Hashed(engine) = &space.made else { return Err(space.wrong_kind()) };
         let engine = engine.clone();
-        Ok(HashKeyspace { handle: Handle::new(self.clone(), space, engine) })
+        Ok(HashKeyspace { handle: KeyspaceHandle::new(self.clone(), space, engine) })
     }
 
-    fn create(&self, name: &str, creation: &Creation, or_open: bool) -> Result<Arc<Space>> {
+    fn create(&self, name: &str, creation: &CreateOptions, or_open: bool) -> Result<Arc<KeyspaceState>> {
         limits_check::name(name)?;
         let inner = &self.inner;
         inner.check_writable()?;
         let mut manifest = inner.manifest.lock();
-        let _held = held::hold(Kind::Manifest);
+        let _held = lock_rank::hold(LockRank::Manifest);
         if inner.spaces.read().contains_key(name) {
             drop(manifest);
             let exists = || Err(Error::Invalid(format!("there is already a keyspace named {name:?}")));
@@ -282,7 +285,7 @@ impl Database {
             let limit = limits::MAX_KEYSPACES as u64;
             return Err(Error::Limit { what: "the number of keyspaces", limit, actual: limit + 1 });
         }
-        let space = Arc::new(inner.create_space(&mut manifest, name, creation)?);
+        let space = Arc::new(inner.create_state(&mut manifest, name, creation)?);
         inner.spaces.write().insert(name.to_owned(), space.clone());
         Ok(space)
     }
@@ -291,10 +294,10 @@ impl Database {
 impl Inner {
     pub(crate) fn new(
         shared: Shared,
-        families: Vec<Arc<dyn Family>>,
+        families: Vec<Arc<dyn EngineFactory>>,
         manifest: Manifest,
-        spaces: Vec<Space>,
-        gap_places: Arc<Places>,
+        spaces: Vec<KeyspaceState>,
+        gap_places: Arc<GapSlots>,
         durability: Durability,
     ) -> Self {
         Inner {
@@ -314,19 +317,19 @@ impl Inner {
             life: Life::present(),
             closed: AtomicBool::new(false),
             closing: Mutex::new(()),
-            relief: Relief::default(),
-            rest: Rest::default(),
+            relief: ReclaimSteps::default(),
+            idle_work: IdleWork::default(),
             flushes: SharedWork::default(),
             closed_scans: Mutex::new(()),
         }
     }
 
     /// Whether a keyspace was not dropped.
-    pub(crate) fn has(&self, space: &Arc<Space>) -> bool {
+    pub(crate) fn has(&self, space: &Arc<KeyspaceState>) -> bool {
         self.spaces.read().get(&space.name).is_some_and(|there| Arc::ptr_eq(there, space))
     }
 
-    /// Fails if the database was closed, or is another process's.
+    /// Fails if the database is closed or belongs to another process.
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.life.is_over() {
             return Err(Error::Forked);
@@ -335,37 +338,37 @@ impl Inner {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed { what: "the database" }) } else { Ok(()) }
     }
 
-    /// Fails if the database was closed or has stopped writing.
+    /// Fails if the database is closed or has stopped writing.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         self.health.check()
     }
 
-    /// Fails if the database has stopped writing. The session begins with the first call.
+    /// Fails if the database has stopped writing. The first call begins the session.
     #[inline]
     pub(crate) fn begin_writing(&self) -> Result<()> {
         self.health.check()?;
         self.wal.begin_session().map(drop)
     }
 
-    /// Stores `next` as the manifest and remembers it.
+    /// Stores `next` as the manifest and keeps it in `manifest`.
     pub(crate) fn store(&self, manifest: &mut Manifest, next: Manifest) -> Result<()> {
         next.store(&*self.storage).map_err(|error| self.health.poison(error))?;
         *manifest = next;
         Ok(())
     }
 
-    /// Makes a keyspace, unwritten, by one manifest that gives out its number and names it (decision 18, invariant 1).
-    fn create_space(&self, manifest: &mut Manifest, name: &str, creation: &Creation) -> Result<Space> {
-        let Creation { engine, logged, settings } = creation;
+    /// Creates an unwritten keyspace by one manifest that allocates its id and names it (decision 18, invariant 1).
+    fn create_state(&self, manifest: &mut Manifest, name: &str, creation: &CreateOptions) -> Result<KeyspaceState> {
+        let CreateOptions { engine, logged, settings } = creation;
         let family = family(&self.families, engine)?;
         family.check(settings)?;
         let id = manifest.next_keyspace;
         let limit = u64::from(u32::MAX);
         let above = Error::Limit { what: "the number of keyspaces ever made", limit, actual: limit + 1 };
         let next_keyspace = id.checked_add(1).ok_or(above)?;
-        // The log's tail may be lost in a power failure and its positions be given out again, so the keyspace begins
-        // where replay does. Nothing in the log has its number.
+        // A power failure may lose the tail of the log, whose positions are then given out again. So the keyspace
+        // begins where replay does. The log has no records of its id.
         let position = manifest.replay;
         let record = KeyspaceRecord {
             id,
@@ -378,11 +381,12 @@ impl Inner {
             blob: lazy::encode_settings(settings),
         };
         self.store_with(manifest, next_keyspace, record)?;
-        let lazy = Lazy::unwritten(family.clone(), context(&self.shared, id, *logged, settings), Progress::over());
-        Ok(Space::new(id, name, &**family, *logged, lazy, &self.gap_places))
+        let lazy =
+            LazyEngine::unwritten(family.clone(), context(&self.shared, id, *logged, settings), RecoveryPhase::over());
+        Ok(KeyspaceState::new(id, name, &**family, *logged, lazy, &self.gap_places))
     }
 
-    /// Stores the manifest with one more keyspace. The others are not copied, since there may be many.
+    /// Stores the manifest with one more keyspace. The other records are not copied, since there may be many.
     fn store_with(&self, manifest: &mut Manifest, next_keyspace: u32, record: KeyspaceRecord) -> Result<()> {
         let keyspaces = mem::take(&mut manifest.keyspaces);
         let mut next = Manifest { next_keyspace, keyspaces, ..manifest.next() };
@@ -404,8 +408,8 @@ impl Inner {
         recovery::remove_files(&*self.storage, |file| file.keyspace() == Some(keyspace))
     }
 
-    /// Ends background work after a last flush, makes a last checkpoint, and lets others open the files. Only the first
-    /// call does anything; others wait for it.
+    /// Flushes, ends background work, stores a last checkpoint, and releases the files. Only the first call does this;
+    /// later calls wait for it.
     pub(crate) fn shut_down(&self) -> Result<()> {
         if self.life.is_over() {
             return Err(Error::Forked);
@@ -414,24 +418,24 @@ impl Inner {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        // Whatever panics in between.
+        // Runs after a panic as well.
         let _end = End(self);
         self.shut_down_cleanly()
     }
 }
 
-/// What an engine is told about the keyspace `id`.
+/// The context of the engine of keyspace `id`.
 pub(crate) fn context(shared: &Shared, id: u32, logged: bool, settings: &[(String, String)]) -> Context {
-    Context { keyspace: id, logged, part: None, settings: settings.to_vec(), shared: shared.clone() }
+    Context { keyspace: id, logged, sub_engine: None, settings: settings.to_vec(), shared: shared.clone() }
 }
 
-/// The family of engines with this name.
-pub(crate) fn family<'a>(families: &'a [Arc<dyn Family>], name: &str) -> Result<&'a Arc<dyn Family>> {
+/// The engine factory with this name.
+pub(crate) fn family<'a>(families: &'a [Arc<dyn EngineFactory>], name: &str) -> Result<&'a Arc<dyn EngineFactory>> {
     let found = families.iter().find(|family| family.name() == name);
     found.ok_or_else(|| Error::Invalid(format!("this version of Ecotone has no engine named {name:?}")))
 }
 
-/// The end of an open database, also after a panic: its threads end before what they use goes.
+/// Ends an open database when dropped, after a panic as well. The threads end before the objects that they use.
 struct End<'i>(&'i Inner);
 
 impl Drop for End<'_> {

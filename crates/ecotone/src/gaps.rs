@@ -1,9 +1,9 @@
-//! Gaps: ranges of an ordered keyspace that have no record, so that a scan which begins in one goes on behind it
-//! (`docs/design/gaps.md`).
+//! Gaps: known ranges of an ordered keyspace that have no visible record. A scan that begins in a gap starts behind it
+//! instead (`docs/design/gaps.md`).
 //!
-//! A scan passes over deleted records that stand there until they are merged or written out. Where records are taken
-//! off one end, as from a queue, each look at that end would pass over all that were ever taken. So a scan notes down
-//! how far it went before it came to a record, and the next one jumps.
+//! A scan passes over tombstones until they are merged or flushed. A queue takes its records off one end, so each scan
+//! from that end would pass over the tombstones of all records ever taken. So a scan remembers the range that it
+//! crossed before its first record, and the next scan skips that range.
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
@@ -14,23 +14,23 @@ use ecotone_sys::primitive::{
     atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
 };
 
-/// Deleted records that a scan passes over before a gap is worth it. Next to a gap there need only be one.
+/// Tombstones that a scan must pass over before a new gap is worth its memory. One is enough to extend a gap.
 const WORTH_A_GAP: u64 = if cfg!(feature = "shuttle") { 1 } else { 32 };
-/// Gaps of a keyspace, and of all keyspaces of a database, and the bytes that their bounds have: 4 MiB in all.
+/// The most gaps of a keyspace and of a database, and the longest bound in bytes: 4 MiB in all.
 const MOST: usize = 16;
 const MOST_OF_ALL: usize = 8192;
 const LONGEST_BOUND: usize = 256;
-/// Inserts into a gap that no scan uses in between, after which it goes.
+/// Inserts into a gap without a scan in between, after which the gap is dropped.
 const MOST_CUTS: u8 = 8;
-/// Writes and scans of a keyspace, none of which began in a gap, after which its gaps go, and writes need not look for
-/// them any more.
+/// Writes and scans of a keyspace without a use of a gap, after which all gaps are dropped and tracking is switched
+/// off.
 const UNUSED: u32 = 1 << 16;
 
-/// Nobody notes anything down.
+/// Inserts are not tracked.
 const OFF: u8 = 0;
-/// Inserts are noted down, but some may be under way that began before.
+/// New inserts are tracked. Some untracked ones may still be under way.
 const TURNING_ON: u8 = 1;
-/// All inserts that are under way are noted down.
+/// All inserts under way are tracked.
 const ON: u8 = 2;
 
 /// The gaps of one keyspace.
@@ -38,26 +38,26 @@ const ON: u8 = 2;
 pub(crate) struct Gaps {
     mode: AtomicU8,
     state: Mutex<State>,
-    places: Arc<Places>,
+    places: Arc<GapSlots>,
     learned: AtomicU64,
     passed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// By their first keys. They do not touch.
+    /// By first key. Gaps do not touch each other.
     gaps: BTreeMap<Vec<u8>, Gap>,
     scans: Vec<Scan>,
-    /// Inserts that are under way.
+    /// Inserts under way.
     arrivals: Vec<(u64, Keys)>,
-    /// Bulk loads that are under way.
+    /// The number of bulk loads under way.
     loads: usize,
     next: u64,
-    /// Writes and scans since a gap was used.
+    /// Writes and scans since a gap was last used.
     unused: u32,
 }
 
-/// A scan that is on its way to its first record, and what it may learn.
+/// A scan that has not reached its first record, and the range that it may still prove empty.
 #[derive(Debug)]
 struct Scan {
     number: u64,
@@ -67,22 +67,22 @@ struct Scan {
 
 #[derive(Debug)]
 struct Gap {
-    /// The first key behind it; none if there is no end.
+    /// The first key behind the gap. `None`: the gap has no upper end.
     end: Option<Vec<u8>>,
     cuts: u8,
-    /// When it was used last.
+    /// The time of the last use, by the counter `State::next`.
     used: u64,
-    place: Place,
+    place: GapSlot,
 }
 
-/// The keys from one on and below another, if there is another.
+/// The keys from `low` to below `end`. `None`: no upper end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Span {
     low: Vec<u8>,
     end: Option<Vec<u8>>,
 }
 
-/// Both belong to it.
+/// A key range with inclusive bounds.
 #[derive(Debug, Clone)]
 struct Keys {
     first: Vec<u8>,
@@ -118,19 +118,19 @@ impl Span {
         self.low <= keys.last && goes_beyond(self.end.as_deref(), &keys.first)
     }
 
-    /// The part that lies before the first key of `keys`, and the part behind the last one. Either may be empty.
+    /// The part before the first key of `keys`, and the part behind the last one. Either may be empty.
     fn without(&self, keys: &Keys) -> [Span; 2] {
         let before = Span { low: self.low.clone(), end: Some(keys.first.clone()) };
         [before, Span { low: behind(&keys.last), end: self.end.clone() }]
     }
 
-    /// A part of it that has short bounds, if there is one.
+    /// The span with a short end. `None` if nothing is left, or if its lower bound is too long.
     fn shortened(mut self) -> Option<Span> {
         self.end.iter_mut().for_each(|end| end.truncate(LONGEST_BOUND));
         Some(self).filter(|span| !span.is_empty() && span.low.len() <= LONGEST_BOUND)
     }
 
-    /// Leaves what a scan from one end comes to before it comes to `keys`.
+    /// Shortens the span to the part that a scan in `direction` crosses before it reaches `keys`.
     fn cut(&mut self, direction: Direction, keys: &Keys) {
         if self.overlaps(keys) {
             let [before, behind] = self.without(keys);
@@ -139,7 +139,7 @@ impl Span {
     }
 }
 
-/// The smallest key above another.
+/// The smallest key above `key`.
 fn behind(key: &[u8]) -> Vec<u8> {
     let mut behind = Vec::with_capacity(key.len() + 1);
     behind.extend_from_slice(key);
@@ -147,83 +147,83 @@ fn behind(key: &[u8]) -> Vec<u8> {
     behind
 }
 
-/// Whether what ends there has a key at or above `key`, as far as its end goes.
+/// Whether a range with this end has a key at or above `key`.
 fn goes_beyond(end: Option<&[u8]>, key: &[u8]) -> bool {
     end.is_none_or(|end| end > key)
 }
 
-/// How many gaps a database has.
+/// The number of gaps in a database.
 #[derive(Debug, Default)]
-pub(crate) struct Places(AtomicUsize);
+pub(crate) struct GapSlots(AtomicUsize);
 
-/// One of them, until it is dropped.
+/// The slot of one gap, counted until it is dropped.
 #[derive(Debug)]
-struct Place(Arc<Places>);
+struct GapSlot(Arc<GapSlots>);
 
-impl Places {
-    fn take(self: &Arc<Self>) -> Option<Place> {
-        let place = Place(self.clone());
+impl GapSlots {
+    fn take(self: &Arc<Self>) -> Option<GapSlot> {
+        let place = GapSlot(self.clone());
         (self.0.fetch_add(1, Ordering::Relaxed) < MOST_OF_ALL).then_some(place)
     }
 }
 
-impl Drop for Place {
+impl Drop for GapSlot {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A scan until it comes to its first record. Dropped before, it has learned nothing.
+/// A scan that has not reached its first record. Dropped earlier, it learns nothing.
 #[derive(Debug)]
-pub(crate) struct First {
+pub(crate) struct FirstRecordProbe {
     gaps: Arc<Gaps>,
-    /// Its number, if it may learn.
+    /// The scan's number, if it may learn a gap.
     scan: Option<u64>,
 }
 
-/// An insert that is under way, until it is dropped: behind its apply.
+/// An insert under way. Dropped after the record is applied.
 #[derive(Debug)]
-pub(crate) struct Arrival<'g> {
+pub(crate) struct InsertGuard<'g> {
     gaps: &'g Gaps,
     number: u64,
 }
 
-/// A bulk load that is under way, until it is dropped.
+/// A bulk load under way.
 #[derive(Debug)]
-pub(crate) struct Loading<'g>(&'g Gaps);
+pub(crate) struct LoadGuard<'g>(&'g Gaps);
 
 impl Gaps {
-    pub(crate) fn new(places: Arc<Places>) -> Arc<Gaps> {
+    pub(crate) fn new(places: Arc<GapSlots>) -> Arc<Gaps> {
         let (mode, state) = (AtomicU8::new(OFF), Mutex::default());
         Arc::new(Gaps { mode, state, places, learned: AtomicU64::new(0), passed: AtomicU64::new(0) })
     }
 
-    /// A scan begins from one end: the range in which it finds the same records as in this one.
-    pub(crate) fn begin(self: &Arc<Self>, mut range: Range, direction: Direction) -> (Range, First) {
+    /// Begins a scan. The result is a range with the same records, narrowed by a gap.
+    pub(crate) fn begin(self: &Arc<Self>, mut range: Range, direction: Direction) -> (Range, FirstRecordProbe) {
         let mut scan = None;
-        // What was applied before this was switched on is seen from here on.
+        // Acquire: records that were applied before tracking was switched on are visible from here on.
         if self.mode.load(Ordering::Acquire) == ON {
             let mut state = self.state.lock();
             let used = state.leave_gaps(&mut range, direction);
             self.count(&mut state, used);
-            // It may have been switched off, and on again.
+            // Tracking may have been switched off meanwhile, and on again.
             if self.mode.load(Ordering::Acquire) == ON && state.loads == 0 {
                 scan = Some(state.register(Span::of(&range), direction));
             }
         }
-        (range, First { gaps: self.clone(), scan })
+        (range, FirstRecordProbe { gaps: self.clone(), scan })
     }
 
-    /// Whether it must be told of records that come. Asked by who holds their stripes.
+    /// Whether inserts must call [`arrive`](Self::arrive). The caller holds the stripes of the keys.
     #[inline]
     pub(crate) fn are_noted(&self) -> bool {
-        // What switches it on has had these stripes since, or will have them, and then waits until the records are
-        // applied.
+        // Relaxed: the thread that switches tracking on passes through every stripe afterwards. It has locked these
+        // stripes since the load, or it will, and then it waits until the records are applied.
         self.mode.load(Ordering::Relaxed) != OFF
     }
 
-    /// Records with these keys are about to be applied by who holds their stripes.
-    pub(crate) fn arrive<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Option<Arrival<'_>> {
+    /// Registers an insert of these keys that is about to be applied. The caller holds the stripes of the keys.
+    pub(crate) fn arrive<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Option<InsertGuard<'_>> {
         let mut state = self.state.lock();
         let mut all: Option<Keys> = None;
         for key in keys.map(Keys::of) {
@@ -240,16 +240,16 @@ impl Gaps {
         let number = state.number();
         state.arrivals.push((number, all?));
         self.count(&mut state, false);
-        Some(Arrival { gaps: self, number })
+        Some(InsertGuard { gaps: self, number })
     }
 
-    /// Records are about to be loaded, of which nobody tells the keys.
-    pub(crate) fn load(&self) -> Loading<'_> {
+    /// Registers a bulk load, whose keys are not known in advance.
+    pub(crate) fn load(&self) -> LoadGuard<'_> {
         self.end_learning();
-        Loading(self)
+        LoadGuard(self)
     }
 
-    /// The keyspace is dropped: its scans are to find that out.
+    /// Forgets all gaps for good, since the keyspace is dropped. A scan must reach the engine to find that out.
     pub(crate) fn retire(&self) {
         self.end_learning();
     }
@@ -260,14 +260,14 @@ impl Gaps {
         state.forget();
     }
 
-    /// Gaps that there are; how often one was learned or became longer; deleted records that scans passed over before
-    /// their first one.
+    /// The number of gaps; how often a gap was learned or extended; tombstones that scans passed over before their
+    /// first record.
     pub(crate) fn stats(&self) -> [(&'static str, u64); 3] {
         let (learned, passed) = (self.learned.load(Ordering::Relaxed), self.passed.load(Ordering::Relaxed));
         [("gaps", self.state.lock().gaps.len() as u64), ("gaps_learned", learned), ("deletes_passed", passed)]
     }
 
-    /// Counts a write or a scan; forgets everything if it was one too many without a use.
+    /// Counts a write or a scan. Drops all gaps after [`UNUSED`] of them without a use.
     fn count(&self, state: &mut State, used: bool) {
         state.unused = if used { 0 } else { state.unused.saturating_add(1) };
         if state.unused >= UNUSED && self.mode.load(Ordering::Relaxed) == ON {
@@ -277,7 +277,7 @@ impl Gaps {
         }
     }
 
-    /// Has all inserts be noted down from now on. `pass` waits for those that are under way.
+    /// Switches tracking on. `pass` waits for the untracked inserts under way.
     fn switch_on(&self, pass: impl FnOnce()) {
         if self.mode.compare_exchange(OFF, TURNING_ON, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             pass();
@@ -286,9 +286,9 @@ impl Gaps {
     }
 }
 
-impl First {
-    /// It has come to its first record, or there is none, after so many deleted ones. `pass` has each stripe for a
-    /// moment.
+impl FirstRecordProbe {
+    /// The scan has reached its first record `key`, or the end, after `deletes` tombstones. `pass` locks each stripe
+    /// for a moment.
     pub(crate) fn found(mut self, key: Option<&[u8]>, deletes: u64, pass: impl FnOnce()) {
         if deletes == 0 {
             return;
@@ -310,7 +310,7 @@ impl First {
     }
 }
 
-impl Drop for First {
+impl Drop for FirstRecordProbe {
     fn drop(&mut self) {
         if let Some(number) = self.scan {
             self.gaps.state.lock().take_scan(number);
@@ -318,13 +318,13 @@ impl Drop for First {
     }
 }
 
-impl Drop for Arrival<'_> {
+impl Drop for InsertGuard<'_> {
     fn drop(&mut self) {
         self.gaps.state.lock().arrivals.retain(|(number, _)| *number != self.number);
     }
 }
 
-impl Drop for Loading<'_> {
+impl Drop for LoadGuard<'_> {
     fn drop(&mut self) {
         self.0.state.lock().loads -= 1;
     }
@@ -336,7 +336,7 @@ impl State {
         self.next
     }
 
-    /// Has the range begin, on the side of a scan, behind the gap in which it does. Whether it began in one.
+    /// Moves the start of the range behind the gap that it lies in. False if it lies in none.
     fn leave_gaps(&mut self, range: &mut Range, direction: Direction) -> bool {
         let span = Span::of(range);
         let found = match direction {
@@ -370,7 +370,7 @@ impl State {
         true
     }
 
-    /// A scan begins that may learn what of the range has no record: not beyond what is under way.
+    /// Registers a scan that may learn a gap. Inserts under way limit what it may learn.
     fn register(&mut self, mut span: Span, direction: Direction) -> u64 {
         if !bug!(UnwatchedGap) {
             self.arrivals.iter().for_each(|(_, keys)| span.cut(direction, keys));
@@ -385,13 +385,13 @@ impl State {
         Some(self.scans.swap_remove(at))
     }
 
-    /// Knows no gap any more, and no scan that is under way learns one.
+    /// Drops all gaps. Scans under way learn none.
     fn forget(&mut self) {
         self.gaps.clear();
         self.scans.clear();
     }
 
-    /// Takes keys out of the gaps.
+    /// Takes inserted keys out of the gaps.
     fn cut(&mut self, keys: &Keys) {
         while let Some((low, Gap { end, cuts, used, place })) = self.remove_overlapping(keys) {
             if cuts + 1 >= MOST_CUTS {
@@ -413,9 +413,9 @@ impl State {
         self.gaps.remove_entry(&low)
     }
 
-    /// Has a range that has no record be a gap, together with those that it touches. One that touches none only if it
-    /// is `worth` one. Whether it was done.
-    fn add(&mut self, mut span: Span, worth: bool, places: &Arc<Places>) -> bool {
+    /// Adds an empty range as a gap, joined with the gaps that it touches. A range that touches none is added only if
+    /// it is `worth` a gap. Returns whether it was added.
+    fn add(&mut self, mut span: Span, worth: bool, places: &Arc<GapSlots>) -> bool {
         let mut place = None;
         while let Some((low, gap)) = self.remove_touching(&span) {
             span.low = span.low.min(low);
@@ -437,7 +437,7 @@ impl State {
         self.gaps.remove_entry(&low)
     }
 
-    /// Forgets those that were used longest ago, if there are too many.
+    /// Drops the least recently used gaps if there are too many.
     fn keep_few(&mut self) {
         while self.gaps.len() > MOST {
             let oldest = self.gaps.iter().min_by_key(|(_, gap)| gap.used).map(|(low, _)| low.clone());
@@ -458,7 +458,7 @@ mod tests {
         (Bound::Included(bound(low)), Bound::Excluded(bound(end)))
     }
 
-    /// What a scan finds, after so many deleted records.
+    /// Runs a scan that finds `found` after `deletes` tombstones.
     fn scan(gaps: &Arc<Gaps>, within: Range, direction: Direction, found: Option<&str>, deletes: u64) -> Range {
         let (begins, first) = gaps.begin(within, direction);
         first.found(found.map(str::as_bytes), deletes, || ());
@@ -478,7 +478,7 @@ mod tests {
         (low.into(), Some(end.into()))
     }
 
-    /// With one gap, from `b` to `m`.
+    /// Gaps with one gap, from `b` to `m`.
     fn learned() -> Arc<Gaps> {
         let gaps = Gaps::new(Arc::default());
         for _ in 0..2 {
@@ -496,7 +496,7 @@ mod tests {
         assert_eq!(scan(&gaps, range("a", "o"), Direction::Down, Some("a"), 1), range("a", "b"));
         assert_eq!(all(&gaps), [gap("a\0", "o")]);
         assert_eq!(scan(&gaps, range("c", "d"), Direction::Up, None, 0), range("", ""));
-        // One deleted record elsewhere is not worth a gap.
+        // One tombstone elsewhere is not worth a gap.
         scan(&gaps, range("x", "z"), Direction::Up, Some("y"), 1);
         assert_eq!(all(&gaps), [gap("a\0", "o")]);
     }

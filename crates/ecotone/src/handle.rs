@@ -1,40 +1,43 @@
-//! What the handles of ordered and of hashed keyspaces have in common: single reads and writes.
+//! Single reads and writes, shared by the handles of ordered and of hashed keyspaces.
 
 use std::{fmt, mem, sync::Arc};
 
 use ecotone_engines::engine::{Engine, Operation};
-use ecotone_substrate::held::{self, Wait};
+use ecotone_substrate::lock_rank::{self, Wait};
 
-use crate::{Database, Durability, Error, KeyspaceStats, Result, commit::Target, limits_check, space::Space, stats};
+use crate::{
+    Database, Durability, Error, KeyspaceStats, Result, commit::TargetedOperation, keyspace_state::KeyspaceState,
+    limits_check, stats,
+};
 
-/// A keyspace of an open database, with its engine as one that does what its kind does.
-pub(crate) struct Handle<E: ?Sized> {
+/// A keyspace of an open database, with its engine as the trait of its kind.
+pub(crate) struct KeyspaceHandle<E: ?Sized> {
     pub(crate) database: Database,
-    pub(crate) space: Arc<Space>,
+    pub(crate) space: Arc<KeyspaceState>,
     pub(crate) engine: Arc<E>,
     pub(crate) durability: Durability,
 }
 
-impl<E: ?Sized> Clone for Handle<E> {
+impl<E: ?Sized> Clone for KeyspaceHandle<E> {
     fn clone(&self) -> Self {
         let (database, space, engine) = (self.database.clone(), self.space.clone(), self.engine.clone());
-        Handle { database, space, engine, durability: self.durability }
+        KeyspaceHandle { database, space, engine, durability: self.durability }
     }
 }
 
-impl<E: ?Sized> Drop for Handle<E> {
+impl<E: ?Sized> Drop for KeyspaceHandle<E> {
     fn drop(&mut self) {
         if self.database.inner.life.is_over() {
-            // Nothing is dropped in a process that was forked off.
+            // A forked child process drops nothing.
             mem::forget((self.space.clone(), self.engine.clone()));
         }
     }
 }
 
-impl<E: Engine + ?Sized> Handle<E> {
-    pub(crate) fn new(database: Database, space: Arc<Space>, engine: Arc<E>) -> Self {
+impl<E: Engine + ?Sized> KeyspaceHandle<E> {
+    pub(crate) fn new(database: Database, space: Arc<KeyspaceState>, engine: Arc<E>) -> Self {
         let durability = space.default_durability(database.inner.durability);
-        Handle { database, space, engine, durability }
+        KeyspaceHandle { database, space, engine, durability }
     }
 
     pub(crate) fn durability(&self, durability: Durability) -> Self {
@@ -45,12 +48,12 @@ impl<E: Engine + ?Sized> Handle<E> {
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.readable(key)?;
-        self.database.inner.patiently(|| self.engine.get(key))
+        self.database.inner.retry_without_memory(|| self.engine.get(key))
     }
 
     pub(crate) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.readable(key)?;
-        self.database.inner.patiently(|| self.engine.get_into(key, value))
+        self.database.inner.retry_without_memory(|| self.engine.get_into(key, value))
     }
 
     pub(crate) fn multi_get<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
@@ -67,18 +70,18 @@ impl<E: Engine + ?Sized> Handle<E> {
         let mut is_found = vec![false; keys.len()];
         let looked = self.engine.multi_get(keys, &mut |number, value| {
             is_found[number] = true;
-            held::about_to_wait(Wait::Caller);
+            lock_rank::about_to_wait(Wait::Caller);
             found(number, value);
         });
         match looked {
             Err(Error::Memory { .. }) => {
-                self.database.inner.patiently(|| self.find_the_rest(keys, &mut is_found, &mut found))
+                self.database.inner.retry_without_memory(|| self.find_the_rest(keys, &mut is_found, &mut found))
             }
             looked => looked,
         }
     }
 
-    /// Looks for the keys that are not found yet.
+    /// Looks up the keys that are not found yet.
     #[cold]
     fn find_the_rest(
         &self,
@@ -99,14 +102,14 @@ impl<E: Engine + ?Sized> Handle<E> {
         self.database.inner.write(self.target(key, value), self.durability)
     }
 
-    /// Writes if no write of the key came since its stripe had this version.
+    /// Writes if the key's stripe still has `version`, so that no other write came between.
     pub(crate) fn write_if(&self, key: &[u8], value: Option<&[u8]>, version: u64) -> Result<bool> {
         self.database.inner.check_open()?;
         self.database.inner.write_if(self.target(key, value), version, self.durability)
     }
 
     pub(crate) fn stats(&self) -> KeyspaceStats {
-        // What cannot be opened has no numbers. Who reads it is told why.
+        // A keyspace that cannot be opened has no counters. Reads report the error.
         let _ = self.database.inner.check_open().and_then(|()| self.space.lazy.look());
         stats::keyspace(&self.space)
     }
@@ -120,7 +123,7 @@ impl<E: Engine + ?Sized> Handle<E> {
         f.debug_struct(what).field("name", &self.space.name).field("engine", &self.space.kind).finish_non_exhaustive()
     }
 
-    fn target<'a>(&'a self, key: &'a [u8], value: Option<&'a [u8]>) -> Target<'a> {
-        Target { space: &self.space, operation: Operation { key, value } }
+    fn target<'a>(&'a self, key: &'a [u8], value: Option<&'a [u8]>) -> TargetedOperation<'a> {
+        TargetedOperation { space: &self.space, operation: Operation { key, value } }
     }
 }

@@ -2,36 +2,37 @@
 
 use std::{fmt, mem};
 
-use ecotone_engines::engine::Walk;
+use ecotone_engines::engine::UnorderedCursor;
 
 use crate::{Database, Error, Result, iter::owned};
 
-/// An owned iterator over all records of a hashed keyspace, in an order of its own. It keeps the database open.
+/// An owned iterator over all records of a hashed keyspace, in no particular order. It keeps the database open.
 ///
-/// Consistent per key, as [`Iter`](crate::Iter) is: a key is given at most once, with a value that was its newest at
-/// some time since the iterator was made, and a key that exists all that time is given. After an error it ends.
+/// Consistent per key, as [`Iter`](crate::Iter) is. A key is returned at most once, with a value that was its newest at
+/// some time since the iterator was created. A key that exists all that time is returned. After an error the iterator
+/// ends.
 pub struct HashIter {
-    /// The records, or an error to give and then nothing.
-    records: std::result::Result<Box<dyn Walk>, Option<Error>>,
-    // Below the walk, since fields go in this order and the walk uses the database.
+    /// The records, or an error to return once.
+    records: std::result::Result<Box<dyn UnorderedCursor>, Option<Error>>,
+    // Below the cursor, since fields are dropped in order and the cursor uses the database.
     database: Database,
 }
 
 impl HashIter {
-    pub(crate) fn new(database: Database, records: Result<Box<dyn Walk>>) -> Self {
+    pub(crate) fn new(database: Database, records: Result<Box<dyn UnorderedCursor>>) -> Self {
         HashIter { records: records.map_err(Some), database }
     }
 
-    /// As [`next`](Iterator::next), but key and value are lent until the next call.
+    /// As [`next`](Iterator::next), but key and value are borrowed until the next call.
     ///
     /// # Errors
-    /// Those of a read; the iterator has ended then.
+    /// The errors of a read. The iterator has ended then.
     pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if self.database.inner.life.is_over() {
             return Err(Error::Forked);
         }
         if let Ok(walk) = &mut self.records
-            && let Err(error) = self.database.inner.patiently(|| walk.prepare())
+            && let Err(error) = self.database.inner.retry_without_memory(|| walk.prepare())
         {
             self.records = Err(None);
             return Err(error);
@@ -46,7 +47,7 @@ impl HashIter {
 impl Drop for HashIter {
     fn drop(&mut self) {
         if self.database.inner.life.is_over() {
-            // Nothing is dropped in a process that was forked off.
+            // A forked child process drops nothing.
             mem::forget(mem::replace(&mut self.records, Err(None)));
         }
     }

@@ -1,49 +1,49 @@
-//! A hashed keyspace: the methods follow `HashMap`, keys and values are byte strings.
+//! The handle of a hashed keyspace. Its methods follow `HashMap`; keys and values are byte strings.
 
 use std::fmt;
 
 use ecotone_engines::{engine::Hashed, merge::Merge};
 
-use crate::{Durability, KeyspaceStats, Result, Swap, handle::Handle, hash_iter::HashIter};
+use crate::{Durability, KeyspaceStats, Result, Swap, handle::KeyspaceHandle, hash_iter::HashIter};
 
-/// A handle of a keyspace that finds its keys by a hash and keeps no order of them. Clones share it; any thread may use
-/// it. The limits of keys and values are those of a [`Keyspace`](crate::Keyspace), and so are the errors.
+/// A handle of a keyspace that finds its keys by a hash and keeps no order. Clones share the keyspace, and any thread
+/// may use it. The limits of keys and values are those of a [`Keyspace`](crate::Keyspace), and so are the errors.
 #[derive(Clone)]
 pub struct HashKeyspace {
-    pub(crate) handle: Handle<dyn Hashed>,
+    pub(crate) handle: KeyspaceHandle<dyn Hashed>,
 }
 
 impl HashKeyspace {
-    /// Its name.
+    /// The keyspace's name.
     pub fn name(&self) -> &str {
         &self.handle.space.name
     }
 
-    /// The same keyspace with another durability for the writes made through the new handle.
+    /// A handle of the same keyspace whose writes have another durability.
     pub fn durability(&self, durability: Durability) -> HashKeyspace {
         HashKeyspace { handle: self.handle.durability(durability) }
     }
 
-    /// Stores `value` under `key`, replacing what was there.
+    /// Stores `value` under `key`, replacing any older value.
     ///
     /// # Errors
-    /// As [`Keyspace::insert`](crate::Keyspace::insert).
+    /// The errors of [`Keyspace::insert`](crate::Keyspace::insert).
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.handle.write(key.as_ref(), Some(value.as_ref()))
     }
 
-    /// Deletes `key`, whether or not it is there.
+    /// Deletes `key`. A missing key is no error.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.handle.write(key.as_ref(), None)
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.handle.get(key.as_ref())
     }
 
-    /// Copies the value of `key` into `value`, which holds nothing else then; false, and an empty `value`, if there is
-    /// none. A buffer that is used again for key after key costs no allocation where a record is in memory.
+    /// Copies the value of `key` into `value`, replacing its contents. Returns false and leaves `value` empty if there
+    /// is none. With a reused buffer, a lookup of a record in memory does not allocate.
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         self.handle.get_into(key.as_ref(), value)
     }
@@ -53,15 +53,15 @@ impl HashKeyspace {
         Ok(self.get(key)?.is_some())
     }
 
-    /// The values of many keys, in their order. Their reads are in flight together, so this is much faster than one
-    /// [`get`](Self::get) after the other.
+    /// Returns the values of many keys, in the order of `keys`. The reads are in flight together, so this is much
+    /// faster than one [`get`](Self::get) after the other.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
         self.handle.multi_get(keys)
     }
 
-    /// The values of many keys, as [`multi_get`](Self::multi_get), but lent: `found` is called once for each key, in
-    /// whatever order, with its place in `keys` and its value. What is in memory costs no allocation. After an error
-    /// not all keys have been looked for.
+    /// Looks up many keys, as [`multi_get`](Self::multi_get), but lends the values. `found` is called once for each
+    /// key, in any order, with its index in `keys` and its value. Records in memory cost no allocation. After an error
+    /// not all keys have been looked up.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -77,12 +77,13 @@ impl HashKeyspace {
         self.handle.multi_get_with(keys, found)
     }
 
-    /// Replaces the value of `key` by what `update` makes of it (`None`: no value, or delete), atomically, and gives
-    /// the value before.
+    /// Replaces the value of `key` by the result of `update`, atomically, and returns the old value. `None` stands for
+    /// no value; returning it deletes the key.
     ///
-    /// `update` runs without locks, and *again* whenever another write came between, so it should be cheap and have no
-    /// effects of its own. It may use the database, except that writing `key` itself makes it run forever. If it
-    /// panics, nothing is written. Making nothing of nothing writes nothing, so it promises no more than a read.
+    /// `update` runs without locks, and *again* whenever another write came between. So it should be cheap and have no
+    /// effects of its own. It may use the database, but if it writes `key` itself it runs forever. If `update` panics,
+    /// nothing is written. If the key has no value and `update` returns none, nothing is written, and the call promises
+    /// no more than a read.
     pub fn fetch_update(
         &self,
         key: impl AsRef<[u8]>,
@@ -91,7 +92,7 @@ impl HashKeyspace {
         self.handle.fetch_update(key.as_ref(), update)
     }
 
-    /// As [`fetch_update`](Self::fetch_update), but gives the value after.
+    /// As [`fetch_update`](Self::fetch_update), but returns the new value.
     pub fn update_fetch(
         &self,
         key: impl AsRef<[u8]>,
@@ -100,28 +101,28 @@ impl HashKeyspace {
         self.handle.update_fetch(key.as_ref(), update)
     }
 
-    /// Replaces the value of `key` by `new` if it is `expected`; `None` stands for no value.
+    /// Replaces the value of `key` by `new` if it is `expected`. `None` stands for no value.
     pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<Swap> {
         self.handle.compare_and_swap(key.as_ref(), expected, new)
     }
 
-    /// Adds to the counter `key`, or appends to its value, atomically. What is there need not be brought to the caller.
+    /// Adds to the counter `key`, or appends to its value, atomically. The old value need not be read.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert); [`Error::Invalid`](crate::Error::Invalid) for an addition to a value that has not
-    /// eight bytes. Then nothing is written.
+    /// The errors of [`insert`](Self::insert). [`Error::Invalid`](crate::Error::Invalid) for an addition to a value
+    /// that does not have eight bytes; nothing is written then.
     pub fn merge(&self, key: impl AsRef<[u8]>, merge: Merge<'_>) -> Result<()> {
         self.handle.merge(key.as_ref(), merge)
     }
 
-    /// All records, in no order.
+    /// Iterates over all records, in no particular order.
     pub fn iter(&self) -> HashIter {
-        let Handle { database, engine, .. } = &self.handle;
+        let KeyspaceHandle { database, engine, .. } = &self.handle;
         let walk = database.inner.check_open().map(|()| engine.clone().walk());
         HashIter::new(database.clone(), walk)
     }
 
-    /// This keyspace's own numbers.
+    /// The statistics of this keyspace.
     pub fn stats(&self) -> KeyspaceStats {
         self.handle.stats()
     }

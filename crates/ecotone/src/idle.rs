@@ -1,31 +1,32 @@
-//! What is done while nobody writes: what the log keeps, and deletes for which files keep much, go into the files, so
-//! that their space comes back and an opening has little to do (decision 16, "When nobody does anything").
+//! Background work while nothing is written. It flushes the writes that only the log has, and tombstones that keep much
+//! dead data in files. So disk space is freed and the next open has little to replay (decision 16, "When nobody does
+//! anything").
 
 use std::sync::Arc;
 
-use ecotone_engines::idle::Idle;
+use ecotone_engines::idle::IdleDetector;
 use ecotone_substrate::{
     Seq,
+    coalesced_job::CoalescedJob,
     scheduler::{Priority, Tick},
-    single::Single,
 };
 use ecotone_sys::primitive::atomic::{AtomicBool, Ordering};
 
-use crate::{Result, checkpoint::Checkpoint, database::Inner, space::Space};
+use crate::{Result, checkpoint::Checkpoint, database::Inner, keyspace_state::KeyspaceState};
 
-/// Bytes of log that are left as they are.
+/// Bytes of log that are not worth a flush.
 const LITTLE: u64 = 4 << 20;
 
-/// What is done, and whether it has been, since somebody has written.
+/// The state of idle work since the last write.
 #[derive(Debug, Default)]
-pub(crate) struct Rest {
-    /// Where the log ended at the last tick, and the deletes that were to go then.
-    idle: Idle<(Seq, u64)>,
-    job: Single,
+pub(crate) struct IdleWork {
+    /// The log's end at the last tick, and the tombstones that were due then.
+    idle: IdleDetector<(Seq, u64)>,
+    job: CoalescedJob,
     is_done: AtomicBool,
 }
 
-/// Has the scheduler look whether anybody writes as long as the database is open.
+/// Has the scheduler check for writes as long as the database is open.
 pub(crate) fn watch_writes(inner: &Arc<Inner>) {
     let weak = Arc::downgrade(inner);
     inner.scheduler.add_tick(move || weak.upgrade().map_or(Tick::Over, |inner| inner.tick()));
@@ -39,29 +40,29 @@ impl Inner {
         if !self.wal.has_begun() {
             return Tick::Idle;
         }
-        self.rest.idle.tick((self.wal.tail(), self.litter()));
-        let is_idle = self.rest.idle.is_idle();
-        if !self.rest.is_done.swap(is_idle, Ordering::Relaxed) && is_idle && self.rest.job.call() {
+        self.idle_work.idle.tick((self.wal.tail(), self.litter()));
+        let is_idle = self.idle_work.idle.is_idle();
+        if !self.idle_work.is_done.swap(is_idle, Ordering::Relaxed) && is_idle && self.idle_work.job.request() {
             self.schedule_clearing();
         }
         if is_idle { Tick::Idle } else { Tick::InUse }
     }
 
     fn litter(&self) -> u64 {
-        self.spaces.read().values().map(|space| space.engine().litter()).sum()
+        self.spaces.read().values().map(|space| space.engine().reclaimable_deletes()).sum()
     }
 
     fn schedule_clearing(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
         self.scheduler.spawn(Priority::Checkpoint, "clear the log", move || {
             let Some(inner) = weak.upgrade() else { return };
-            inner.rest.job.begin();
+            inner.idle_work.job.begin();
             if let Err(error) = inner.clear_log() {
-                // It may be tried again later.
-                inner.rest.idle.begin_anew();
+                // A later tick may try again.
+                inner.idle_work.idle.reset();
                 drop(inner.health.postpone("clearing the log", error));
             }
-            if inner.rest.job.end() {
+            if inner.idle_work.job.end() {
                 inner.schedule_clearing();
             }
             inner.scheduler.notify();
@@ -70,12 +71,12 @@ impl Inner {
 
     fn clear_log(&self) -> Result<()> {
         if self.wal.used() > LITTLE || self.litter() > 0 {
-            let keeps = |space: &Arc<Space>| space.logged || space.engine().litter() > 0;
-            let spaces: Vec<_> = self.all_spaces().into_iter().filter(keeps).collect();
+            let keeps = |space: &Arc<KeyspaceState>| space.logged || space.engine().reclaimable_deletes() > 0;
+            let spaces: Vec<_> = self.keyspaces_in_use().into_iter().filter(keeps).collect();
             spaces.iter().for_each(|space| space.engine().begin_flush(Seq::MAX));
             for space in spaces {
-                if !self.rest.idle.is_idle() {
-                    // Somebody is back.
+                if !self.idle_work.idle.is_idle() {
+                    // Writes have resumed.
                     return Ok(());
                 }
                 space.engine().flush(Seq::MAX)?;

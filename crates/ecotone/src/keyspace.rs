@@ -1,4 +1,4 @@
-//! An ordered keyspace: the methods follow `BTreeMap`, keys and values are byte strings.
+//! The handle of an ordered keyspace. Its methods follow `BTreeMap`; keys and values are byte strings.
 
 use std::{
     fmt, iter,
@@ -9,52 +9,52 @@ use ecotone_engines::{
     engine::{Hint, Operation, Ordered, RangeShape},
     merge::Merge,
 };
-use ecotone_substrate::held::{self, Wait};
+use ecotone_substrate::lock_rank::{self, Wait};
 
-use crate::{Durability, Iter, KeyspaceStats, Result, Survey, Swap, handle::Handle, limits_check};
+use crate::{Durability, Iter, KeyspaceStats, Result, SampledStats, Swap, handle::KeyspaceHandle, limits_check};
 
-/// A handle of an ordered keyspace. Clones share it; any thread may use it.
+/// A handle of an ordered keyspace. Clones share the keyspace, and any thread may use it.
 ///
-/// Keys are 1..=1024 bytes, ordered bytewise; key and value together have at most 1900 bytes
-/// ([`limits`](crate::limits)); anything else is [`Error::Limit`](crate::Error::Limit).
+/// Keys have 1 to 1024 bytes and are ordered bytewise. Key and value together have at most 1900 bytes (see
+/// [`limits`](crate::limits)). Anything else is [`Error::Limit`](crate::Error::Limit).
 #[derive(Clone)]
 pub struct Keyspace {
-    pub(crate) handle: Handle<dyn Ordered>,
+    pub(crate) handle: KeyspaceHandle<dyn Ordered>,
 }
 
 impl Keyspace {
-    /// Its name.
+    /// The keyspace's name.
     pub fn name(&self) -> &str {
         &self.handle.space.name
     }
 
-    /// The same keyspace with another durability for the writes made through the new handle.
+    /// A handle of the same keyspace whose writes have another durability.
     pub fn durability(&self, durability: Durability) -> Keyspace {
         Keyspace { handle: self.handle.durability(durability) }
     }
 
-    /// Stores `value` under `key`, replacing what was there.
+    /// Stores `value` under `key`, replacing any older value.
     ///
     /// # Errors
-    /// [`Error::Limit`](crate::Error::Limit) for keys and values out of bounds,
-    /// [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full, [`Error::Poisoned`](crate::Error::Poisoned)
-    /// after a failed write.
+    /// - [`Error::Limit`](crate::Error::Limit) for keys and values out of bounds.
+    /// - [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full.
+    /// - [`Error::Poisoned`](crate::Error::Poisoned) after a failed write.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.handle.write(key.as_ref(), Some(value.as_ref()))
     }
 
-    /// Deletes `key`, whether or not it is there.
+    /// Deletes `key`. A missing key is no error.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.handle.write(key.as_ref(), None)
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.handle.get(key.as_ref())
     }
 
-    /// Copies the value of `key` into `value`, which holds nothing else then; false, and an empty `value`, if there is
-    /// none. A buffer that is used again for key after key costs no allocation where a record is in memory.
+    /// Copies the value of `key` into `value`, replacing its contents. Returns false and leaves `value` empty if there
+    /// is none. With a reused buffer, a lookup of a record in memory does not allocate.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -75,15 +75,15 @@ impl Keyspace {
         Ok(self.get(key)?.is_some())
     }
 
-    /// The values of many keys, in their order. Their reads are in flight together, so this is much faster than one
-    /// [`get`](Self::get) after the other.
+    /// Returns the values of many keys, in the order of `keys`. The reads are in flight together, so this is much
+    /// faster than one [`get`](Self::get) after the other.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
         self.handle.multi_get(keys)
     }
 
-    /// The values of many keys, as [`multi_get`](Self::multi_get), but lent: `found` is called once for each key, in
-    /// whatever order, with its place in `keys` and its value. What is in memory costs no allocation. After an error
-    /// not all keys have been looked for.
+    /// Looks up many keys, as [`multi_get`](Self::multi_get), but lends the values. `found` is called once for each
+    /// key, in any order, with its index in `keys` and its value. Records in memory cost no allocation. After an error
+    /// not all keys have been looked up.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -99,45 +99,46 @@ impl Keyspace {
         self.handle.multi_get_with(keys, found)
     }
 
-    /// The records whose keys lie in `range`, in order. A range whose start lies above its end is empty. A short scan
-    /// reads little; the longer one goes on, the more it reads ahead.
+    /// Iterates over the records whose keys lie in `range`, in order. A range whose start lies above its end is empty.
+    /// A short scan reads little; a longer one reads further and further ahead.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
         let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         self.cursor(owned(range.start_bound()), owned(range.end_bound()))
     }
 
-    /// The records whose keys begin with `prefix`, in order.
+    /// Iterates over the records whose keys begin with `prefix`, in order.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
         let prefix = prefix.as_ref();
         let end = successor(prefix).map_or(Bound::Unbounded, Bound::Excluded);
         self.cursor(Bound::Included(prefix.to_vec()), end)
     }
 
-    /// All records, in order.
+    /// Iterates over all records, in order.
     pub fn iter(&self) -> Iter {
         self.cursor(Bound::Unbounded, Bound::Unbounded)
     }
 
-    /// The record with the smallest key.
+    /// Returns the record with the smallest key.
     pub fn first_key_value(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.iter().next().transpose()
     }
 
-    /// The record with the largest key.
+    /// Returns the record with the largest key.
     pub fn last_key_value(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.iter().next_back().transpose()
     }
 
-    /// Replaces the value of `key` by what `update` makes of it (`None`: no value, or delete), atomically, and gives
-    /// the value before.
+    /// Replaces the value of `key` by the result of `update`, atomically, and returns the old value. `None` stands for
+    /// no value; returning it deletes the key.
     ///
-    /// `update` runs without locks, and *again* whenever another write gave the key another value meanwhile, so it
-    /// should be cheap and have no effects of its own. It may use the database. If it panics, nothing is written.
-    /// Making nothing of nothing writes nothing, so it promises no more than a read.
+    /// `update` runs without locks, and *again* whenever another write changed the value of the key meanwhile. So it
+    /// should be cheap and have no effects of its own. It may use the database. If `update` panics, nothing is written.
+    /// If the key has no value and `update` returns none, nothing is written, and the call promises no more than a
+    /// read.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert); [`Error::Invalid`](crate::Error::Invalid) if it was overtaken a hundred thousand
-    /// times: by an `update` that itself writes another value to `key` in each run.
+    /// The errors of [`insert`](Self::insert). [`Error::Invalid`](crate::Error::Invalid) if other writes overtook the
+    /// update a hundred thousand times. This happens if `update` itself writes another value to `key` in each run.
     pub fn fetch_update(
         &self,
         key: impl AsRef<[u8]>,
@@ -146,7 +147,7 @@ impl Keyspace {
         self.handle.fetch_update(key.as_ref(), update)
     }
 
-    /// As [`fetch_update`](Self::fetch_update), but gives the value after.
+    /// As [`fetch_update`](Self::fetch_update), but returns the new value.
     pub fn update_fetch(
         &self,
         key: impl AsRef<[u8]>,
@@ -155,12 +156,12 @@ impl Keyspace {
         self.handle.update_fetch(key.as_ref(), update)
     }
 
-    /// Replaces the value of `key` by `new` if it is `expected`; `None` stands for no value.
+    /// Replaces the value of `key` by `new` if it is `expected`. `None` stands for no value.
     pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<Swap> {
         self.handle.compare_and_swap(key.as_ref(), expected, new)
     }
 
-    /// Adds to the counter `key`, or appends to its value, atomically. What is there need not be brought to the caller.
+    /// Adds to the counter `key`, or appends to its value, atomically. The old value need not be read by the caller.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -174,39 +175,39 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// As [`insert`](Self::insert); [`Error::Invalid`](crate::Error::Invalid) for an addition to a value that has not
-    /// eight bytes. Then nothing is written.
+    /// The errors of [`insert`](Self::insert). [`Error::Invalid`](crate::Error::Invalid) for an addition to a value
+    /// that does not have eight bytes; nothing is written then.
     pub fn merge(&self, key: impl AsRef<[u8]>, merge: Merge<'_>) -> Result<()> {
         self.handle.merge(key.as_ref(), merge)
     }
 
-    /// Loads records that come in strictly ascending order, all above every key present, straight into full pages: the
-    /// fastest way to fill a keyspace. Durable when it returns the number of records; after a crash in between, a
+    /// Loads records straight into full pages: the fastest way to fill a keyspace. The keys must be strictly ascending
+    /// and above every key in the keyspace. Returns the number of records, all durable. After a crash in between, a
     /// prefix of them is there.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) names the first key that is out of order; the records before it stay.
+    /// [`Error::Invalid`](crate::Error::Invalid) names the first key that is out of order. The records before it stay.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         let inner = &self.handle.database.inner;
         inner.check_writable()?;
         inner.begin_writing()?;
         let mut source = records.into_iter();
         let mut records = iter::from_fn(|| {
-            held::about_to_wait(Wait::Caller);
+            lock_rank::about_to_wait(Wait::Caller);
             let (key, value) = source.next()?;
             let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
             Some(limits_check::operation(Operation { key: &key, value: Some(&value) }).map(|()| (key, value)))
         });
-        inner.settle(&self.handle.space)?;
+        inner.flush_before_load(&self.handle.space)?;
         let _loading = self.handle.space.gaps.load();
         self.handle.engine.clone().bulk_load(&mut records)
     }
 
-    /// Merges what was written before into as few tables as it takes, so that nothing is left of what was deleted or
-    /// replaced: for a keyspace that is read for long after it was written. `progress` is told again and again how many
-    /// bytes have been moved of how many. Others may read and write meanwhile; what they write may stay where it is. It
-    /// writes a few tables at a time, for which the disk needs room. False if the engine has nothing to merge: a tree
-    /// is kept in shape where it lies.
+    /// Runs a full compaction: merges everything written before into as few tables as possible, without deleted or
+    /// replaced records. This suits a keyspace that is read for long after it was written. `progress` is called
+    /// repeatedly with the bytes moved so far and in total. Other threads may read and write meanwhile; their writes
+    /// may stay out of the merge. The compaction writes a few tables at a time, for which the disk needs space. Returns
+    /// false if the engine has nothing to merge: a tree reorganises its pages in place.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -220,32 +221,32 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full, and what reading what is there can fail with.
-    /// What was merged until then stays so.
+    /// [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full, and the errors of a read. The part merged
+    /// before the error stays merged.
     pub fn compact(&self, mut progress: impl FnMut(u64, u64)) -> Result<bool> {
         self.handle.database.inner.check_writable()?;
         self.handle.engine.compact(&mut |moved, all| {
-            held::about_to_wait(Wait::Caller);
+            lock_rank::about_to_wait(Wait::Caller);
             progress(moved, all);
         })
     }
 
-    /// This keyspace's own numbers.
+    /// The statistics of this keyspace.
     pub fn stats(&self) -> KeyspaceStats {
         self.handle.stats()
     }
 
-    /// Looks at the shape of the keyspace: walks over its structure and reads a few hundred pages. `None` if its engine
-    /// has no such look.
-    pub fn survey(&self) -> Result<Option<Survey>> {
+    /// Samples the shape of the keyspace: walks over its structure and reads a few hundred pages. `None` if the engine
+    /// does not support sampling.
+    pub fn survey(&self) -> Result<Option<SampledStats>> {
         self.handle.database.inner.check_open()?;
-        self.handle.engine.survey()
+        self.handle.engine.sampled_stats()
     }
 
-    /// Says how a range of keys will be used, for who knows it before the engine finds out: an adaptive keyspace has a
-    /// range that is scanned in pages, and one that is written in tables. What is there of the range is changed in the
-    /// background, in the part of the time that the option `adapt` leaves. Kept in memory, for at most 64 ranges; gone
-    /// when the database is closed. Other engines have nothing to choose.
+    /// Hints how a range of keys will be used, before the engine finds out. An adaptive keyspace keeps a range that is
+    /// scanned as pages, and one that is written as tables. It converts the records of the range in the background,
+    /// within the share of time that the option `adapt` sets. Hints are kept in memory, for at most 64 ranges, until
+    /// the database is closed. Other engines ignore them.
     ///
     /// ```
     /// use ecotone::{Database, Engine, Hint, KeyspaceOptions};
@@ -258,21 +259,22 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Limit`](crate::Error::Limit) if there are too many ranges; `Closed` errors.
+    /// [`Error::Limit`](crate::Error::Limit) if there are too many ranges; [`Error::Closed`](crate::Error::Closed) if
+    /// the database is closed.
     pub fn hint<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, hint: Hint) -> Result<()> {
         self.handle.database.inner.check_open()?;
         let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         self.handle.engine.hint(&(owned(range.start_bound()), owned(range.end_bound())), hint)
     }
 
-    /// Ranges of an adaptive keyspace that are kept in another way than as plain tables, or are to be; none for other
+    /// The ranges of an adaptive keyspace that are not plain tables, or are about to be converted. Empty for other
     /// engines.
     pub fn shapes(&self) -> Vec<RangeShape> {
         self.handle.engine.shapes()
     }
 
     fn cursor(&self, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Iter {
-        let Handle { database, space, engine, .. } = &self.handle;
+        let KeyspaceHandle { database, space, engine, .. } = &self.handle;
         Iter::new(database.clone(), engine, &space.gaps, (start, end))
     }
 }

@@ -1,14 +1,14 @@
 //! **Ecotone**: an embedded, persistent key-value store for data several times larger than memory on NVMe disks.
 //!
-//! A [`Database`] is a directory with one write-ahead log and one memory budget. It holds *keyspaces*, each made with
-//! an engine that suits its use:
+//! A [`Database`] is a directory with one write-ahead log and one memory budget. It holds *keyspaces*. Each is created
+//! with an engine that suits its use:
 //!
-//! - [`Keyspace`], ordered, with ranges: [`Engine::Adaptive`], the default, tables whose scanned ranges become pages,
-//!   and tables again (after AHA-tree); or [`Engine::Tree`], an update-in-place tree behind a record cache, for points
-//!   (after TreeLine, VLDB 2023); or [`Engine::Lsm`], tables in levels with learned indexes, for data that is written
-//!   much and read rarely (after SpongeKV).
-//! - [`HashKeyspace`], for point reads and writes, counters and updates: a hybrid log under a latch-free index, with a
-//!   read cache and a cold tier (after F2).
+//! - [`Keyspace`] is ordered and supports range scans. [`Engine::Adaptive`], the default, keeps records in tables and
+//!   converts scanned ranges to pages and back (after AHA-tree). [`Engine::Tree`] is an update-in-place tree behind a
+//!   record cache, for point reads and writes (after TreeLine, VLDB 2023). [`Engine::Lsm`] keeps tables in levels with
+//!   learned indexes, for data that is written much and read rarely (after SpongeKV).
+//! - [`HashKeyspace`] serves point reads and writes, counters and updates. It is a hybrid log under a latch-free index,
+//!   with a read cache and a cold tier (after F2).
 //!
 //! ```
 //! use ecotone::{Database, KeyspaceOptions};
@@ -28,10 +28,10 @@
 //!
 //! # Durability
 //!
-//! The default is [`Durability::Buffered`]: when a write returns, it survives the death of the process, not a power
-//! failure. With [`Durability::Sync`] it survives both. What survives is always a prefix of what was written. Choose
-//! per write: [`Keyspace::durability`], [`Batch::durability`]. A keyspace can also be *unlogged*
-//! ([`KeyspaceOptions::unlogged`]): after a crash it holds what the last [`Database::flush`] covered, and perhaps more.
+//! The default is [`Durability::Buffered`]: a write that has returned survives the death of the process, but not a
+//! power failure. With [`Durability::Sync`] it survives both. The writes that survive are always a prefix of all
+//! writes. Choose per write: [`Keyspace::durability`], [`Batch::durability`]. A keyspace can also be *unlogged*
+//! ([`KeyspaceOptions::unlogged`]): after a crash it holds at least what the last [`Database::flush`] wrote.
 //!
 //! # What concurrent readers see
 //!
@@ -51,16 +51,16 @@ mod hash_keyspace;
 mod idle;
 mod iter;
 mod keyspace;
+mod keyspace_state;
 mod lazy;
 mod limits_check;
 mod opened;
 mod options;
-mod patience;
+mod reclaim;
 mod recovery;
-mod relief;
 mod repair;
+mod retry;
 mod shared_work;
-mod space;
 mod stats;
 mod stripes;
 mod update;
@@ -69,7 +69,7 @@ pub use batch::{AnyKeyspace, Batch};
 pub use builder::Builder;
 pub use database::{Database, KeyspaceInfo};
 pub use ecotone_engines::{
-    engine::{Check, Hint, RangeShape, Survey},
+    engine::{Check, Hint, RangeShape, SampledStats},
     merge::Merge,
 };
 pub use ecotone_substrate::{Error, Result, limits, storage::Counters};
@@ -82,17 +82,16 @@ pub use repair::{KeyRange, Ranges, Repair, RepairProgress, RepairReport, RepairS
 pub use stats::{KeyspaceStats, LogStats, MemoryUse, Stats};
 pub use update::Swap;
 
-/// Parts that tests of the house put together differently: another storage, another scheduler, other engines. Not a
-/// public interface.
+/// Components that the tests of the codebase replace: storage, scheduler, engines. Not a public interface.
 #[doc(hidden)]
 pub mod internal {
     pub use ecotone_engines as engines;
     pub use ecotone_substrate as substrate;
 
-    pub use crate::builder::Parts;
+    pub use crate::builder::Components;
 }
 
-/// Keeps the README's program compiling.
+/// Compiles the README's program.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,10 +1,10 @@
-//! The limits, checked where a caller's bytes enter.
+//! Checks of the limits, where a caller's bytes enter.
 
 use ecotone_engines::engine::Operation;
 
 use crate::{Error, Result, limits};
 
-/// Refuses keys that no engine stores.
+/// Refuses keys that no engine can store.
 pub(crate) fn key(key: &[u8]) -> Result<()> {
     if key.is_empty() {
         return Err(Error::Limit { what: "the length of a key in bytes", limit: 1, actual: 0 });
@@ -19,7 +19,7 @@ pub(crate) fn key(key: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses records that no engine stores inline.
+/// Refuses records that no engine can store inline.
 pub(crate) fn operation(operation: Operation<'_>) -> Result<()> {
     key(operation.key)?;
     let bytes = operation.key.len() + operation.value.map_or(0, <[u8]>::len);

@@ -1,7 +1,7 @@
-//! What all handles of an open database share: the last one to go closes it.
+//! The shared part of all handles of an open database. Dropping the last handle closes the database.
 //!
-//! It is counted apart from what is behind the handles, which background work holds as well for a moment: so it is the
-//! thread of the last handle that closes the database, and when its drop returns others can open it.
+//! Handles are counted apart from `Inner`, since background work holds that for a moment as well. So the thread that
+//! drops the last handle closes the database, and when the drop returns the database can be opened again.
 
 use std::{
     mem,
@@ -11,7 +11,7 @@ use std::{
 
 use crate::{Error, database::Inner};
 
-/// One for all handles.
+/// Shared by all handles.
 pub(crate) struct Opened {
     inner: Arc<Inner>,
 }
@@ -25,7 +25,7 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         if self.inner.life.is_over() {
-            // Nothing of what is behind is dropped in this process: it would wait for threads that are not here.
+            // A forked child process drops nothing: it would wait for threads that it does not have.
             mem::forget(self.inner.clone());
             return;
         }

@@ -1,35 +1,34 @@
-//! Opening: a new database is made, an existing one is recovered. Interrupted at any point, the next opening does the
-//! same again.
+//! Opening: creates a new database or recovers an existing one. If opening is interrupted, the next open repeats it.
 
 use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
 };
 
-use ecotone_engines::engine::{Family, Operation, Root, Shared};
+use ecotone_engines::engine::{EngineCheckpoint, EngineFactory, Operation, Shared};
 use ecotone_substrate::{
     bug,
     double_write::DoubleWrite,
     environment::Environment,
     manifest::{KeyspaceRecord, Manifest},
     storage::{Access, File, FileId, Storage},
-    wal::{Record, Replay, Stretch, Wal, WalOptions},
+    wal::{Record, Replay, ReplayRange, Wal, WalOptions},
 };
 
 use crate::{
     Builder, Database, Error, Result,
-    builder::Parts,
+    builder::Components,
     checkpoint, commit,
     database::{self, Inner},
-    gaps::Places,
+    gaps::GapSlots,
     idle,
-    lazy::{self, Lazy, Progress},
+    keyspace_state::KeyspaceState,
+    lazy::{self, LazyEngine, RecoveryPhase},
     limits,
-    space::Space,
 };
 
-/// Opens or makes the database in `parts.storage`.
-pub(crate) fn open(builder: &Builder, parts: Parts) -> Result<Database> {
+/// Opens or creates the database in `parts.storage`.
+pub(crate) fn open(builder: &Builder, parts: Components) -> Result<Database> {
     let manifest = Manifest::load(&*parts.storage)?;
     let (inner, fresh) = match manifest {
         Some(manifest) => (recover(builder, parts, manifest)?, false),
@@ -44,10 +43,10 @@ pub(crate) fn open(builder: &Builder, parts: Parts) -> Result<Database> {
     Ok(Database::of(inner))
 }
 
-/// Bytes of the first segments of a log.
+/// Size of the first segments of a log, in bytes.
 const FIRST_SEGMENT: u64 = 256 << 10;
 
-/// Sizes of the log for a budget: the limit of decision 1, in eight segments once it is long.
+/// Sizes of the log for a memory budget: the limit of decision 1, and eight segments once the log is long.
 fn wal_options(budget: usize) -> WalOptions {
     let limit_bytes = limits::log_limit(budget);
     let segment_bytes = (limit_bytes / 8).next_power_of_two().clamp(1 << 20, 64 << 20);
@@ -59,7 +58,7 @@ fn wal_options(budget: usize) -> WalOptions {
     }
 }
 
-fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
+fn make(builder: &Builder, parts: Components) -> Result<Inner> {
     let files = parts.storage.list()?;
     if let Some(data) = files.iter().find(|file| file.keyspace().is_some()) {
         if let Some(manifest) = files.iter().find(|file| Manifest::FILES.contains(file)) {
@@ -79,7 +78,7 @@ fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
     if !builder.create {
         return Err(Error::NotADatabase { path: builder.path().to_owned(), why: "it has no manifest".into() });
     }
-    // Left by a creation that was interrupted before its manifest was durable.
+    // Files of a creation that was interrupted before its manifest was durable.
     files.iter().try_for_each(|file| parts.storage.remove(*file))?;
     let environment = builder.environment(&parts, parts.clock.random());
     let Environment { database, storage, memory, health, .. } = &environment;
@@ -95,8 +94,8 @@ fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
     Ok(Inner::new(shared, parts.families, manifest, Vec::new(), Arc::default(), builder.durability))
 }
 
-fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner> {
-    remove_strays(&*parts.storage, &manifest)?;
+fn recover(builder: &Builder, parts: Components, manifest: Manifest) -> Result<Inner> {
+    remove_orphans(&*parts.storage, &manifest)?;
     let environment = builder.environment(&parts, manifest.database);
     let Environment { storage, memory, health, .. } = &environment;
     let double_write = Arc::new(DoubleWrite::open(storage, memory, health)?);
@@ -107,7 +106,7 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
     let wal = Wal::open(environment.clone(), wal_options(builder.memory_budget))?;
     let shared = Shared::new(environment, wal, double_write, parts.clock);
     let (progress, places) = (Arc::default(), Arc::default());
-    let spaces = spaces_of(&shared, &parts.families, &manifest, &progress, &places)?;
+    let spaces = keyspaces_of(&shared, &parts.families, &manifest, &progress, &places)?;
     open_unknown(&spaces)?;
     let stretch = recover_structure(&shared.wal, &spaces, &manifest)?;
     if !stretch.is_clean() {
@@ -123,13 +122,12 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
     Ok(Inner::new(shared, parts.families, manifest, spaces, places, builder.durability))
 }
 
-/// Removes files that no keyspace has any more or has yet: of a creation or a drop that was interrupted, and of runs
-/// that are over.
+/// Removes orphans: files of an interrupted creation or drop, and of earlier sessions.
 ///
-/// A manifest that gave out a number was durable before a file got it. So a file with a number that this manifest has
-/// not given out is of a later manifest, which was lost, and nothing is removed (decision 1, "Files without a
+/// A manifest that allocates an id is durable before a file gets the id. So a file whose id this manifest has not
+/// allocated belongs to a later manifest, which was lost. Then nothing is removed (decision 1, "Files without a
 /// keyspace").
-fn remove_strays(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
+fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
     let is_later = |file: &FileId| file.keyspace().is_some_and(|keyspace| keyspace >= manifest.next_keyspace);
     if let Some(later) = storage.list()?.into_iter().filter(is_later).min() {
         let what = format!(
@@ -154,8 +152,8 @@ fn open_unknown(spaces: &BTreeMap<u32, Opened>) -> Result<()> {
     })
 }
 
-/// Removes the files of keyspaces that are not open and do not name them: of a first write that was interrupted before
-/// the log said so (decision 18, invariant 5), or of another change. What is open removes its own.
+/// Removes the unnamed files of keyspaces that are not open: from a first write that was interrupted before its log
+/// record (decision 18, invariant 5), or from another change. Open engines remove their own.
 fn remove_unnamed(storage: &dyn Storage, spaces: &BTreeMap<u32, Opened>) -> Result<()> {
     let mut named = BTreeMap::new();
     for (id, opened) in spaces {
@@ -165,34 +163,34 @@ fn remove_unnamed(storage: &dyn Storage, spaces: &BTreeMap<u32, Opened>) -> Resu
     remove_files(storage, |file| is_unnamed(file) == Some(true))
 }
 
-/// Removes the files that are `unwanted`, durably.
+/// Removes the `unwanted` files, durably.
 pub(crate) fn remove_files(storage: &dyn Storage, unwanted: impl Fn(FileId) -> bool) -> Result<()> {
     let files: Vec<FileId> = storage.list()?.into_iter().filter(|file| unwanted(*file)).collect();
     files.iter().try_for_each(|file| storage.remove_if_there(*file))?;
     if files.is_empty() { Ok(()) } else { storage.sync_dir() }
 }
 
-/// Opens page files by their identities, those that there are.
+/// Opens page files by identity; `None` for a missing one.
 fn pages_of(storage: &dyn Storage, manifest: &Manifest) -> impl FnMut(u64) -> Option<Arc<dyn File>> {
     let ids = manifest.keyspaces.iter().map(|keyspace| FileId::Pages(keyspace.id));
     let files: BTreeMap<u64, FileId> = ids.map(|id| (id.identity(), id)).collect();
     move |identity| storage.open(*files.get(&identity)?, Access::Direct).ok()
 }
 
-/// A keyspace and where its part of the log begins.
+/// A keyspace and the position where its replay begins.
 struct Opened {
-    space: Space,
+    space: KeyspaceState,
     watermark: u64,
     structure: u64,
 }
 
-/// The keyspaces of the manifest, none of which is opened before somebody uses it.
-fn spaces_of(
+/// The keyspaces of the manifest. Their engines are opened on first use.
+fn keyspaces_of(
     shared: &Shared,
-    families: &[Arc<dyn Family>],
+    families: &[Arc<dyn EngineFactory>],
     manifest: &Manifest,
-    progress: &Arc<Progress>,
-    places: &Arc<Places>,
+    progress: &Arc<RecoveryPhase>,
+    places: &Arc<GapSlots>,
 ) -> Result<BTreeMap<u32, Opened>> {
     let opened = |record: &KeyspaceRecord| {
         let KeyspaceRecord { id, name, engine, logged, unwritten, watermark, structure, blob } = record;
@@ -200,30 +198,30 @@ fn spaces_of(
         let context = |settings: &[(String, String)]| database::context(shared, *id, *logged, settings);
         let lazy = if *unwritten {
             let settings = lazy::decode_settings(blob).map_err(|malformed| malformed.at(Manifest::FILES[0], 0))?;
-            Lazy::unwritten(family.clone(), context(&settings), progress.clone())
+            LazyEngine::unwritten(family.clone(), context(&settings), progress.clone())
         } else {
-            Lazy::stored(
+            LazyEngine::stored(
                 family.clone(),
                 context(&[]),
                 progress.clone(),
-                Root { structure: *structure, blob: blob.clone() },
+                EngineCheckpoint { structure: *structure, blob: blob.clone() },
             )
         };
-        let space = Space::new(*id, name, &**family, *logged, lazy, places);
+        let space = KeyspaceState::new(*id, name, &**family, *logged, lazy, places);
         Ok((*id, Opened { space, watermark: *watermark, structure: *structure }))
     };
     manifest.keyspaces.iter().map(opened).collect()
 }
 
-/// What a manifest knows of the log.
+/// The manifest's knowledge of the log.
 pub(crate) fn replay_of(manifest: &Manifest) -> Replay {
     let Manifest { replay: from, synced, incarnation, segment, clean, .. } = *manifest;
     Replay { from, synced, incarnation, segment, clean }
 }
 
-/// Finds the end of the log and reapplies structure at or above each keyspace's structure position. Operations are
-/// looked at as well, so that a log that cannot be replayed is refused before anything is written.
-fn recover_structure(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manifest) -> Result<Stretch> {
+/// Finds the end of the log and replays structural records at or above each keyspace's structure position. Operations
+/// are checked too, so that a log that cannot be replayed is refused before anything is written.
+fn recover_structure(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manifest) -> Result<ReplayRange> {
     let from = replay_of(manifest);
     wal.recover(from, &mut |position, record| match record {
         Record::Structure { keyspace, body } => match spaces.get(&keyspace) {
@@ -235,9 +233,9 @@ fn recover_structure(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manif
     })
 }
 
-/// Reapplies operations at or above each keyspace's watermark, in order. The structure is the log's last one by now, so
-/// engines may write out.
-fn replay_operations(wal: &Wal, spaces: &BTreeMap<u32, Opened>, stretch: &Stretch) -> Result<()> {
+/// Replays operations at or above each keyspace's watermark, in order. The structure is up to date by now, so engines
+/// may write out.
+fn replay_operations(wal: &Wal, spaces: &BTreeMap<u32, Opened>, stretch: &ReplayRange) -> Result<()> {
     wal.replay(stretch, &mut |position, record| {
         let Record::Batch(operations) = record else { return Ok(()) };
         let count = if bug!(SkipBatchTail) { 1 } else { usize::MAX };

@@ -1,9 +1,9 @@
-//! Work that one thread does for all who ask for it: a flush of the database.
+//! Work that one thread does for all threads that ask for it: a flush of the database.
 //!
-//! Who asks while another works waits for the one after that, which serves all who asked before it began. So of many
-//! who flush at a time each waits for two flushes at most, and does not do again what was just done.
+//! A thread that asks while the work runs waits for the next run, which serves all threads that asked before it began.
+//! So each of many concurrent flushes waits for at most two runs, and does not repeat a run that has just ended.
 
-use ecotone_substrate::held::{self, Kind};
+use ecotone_substrate::lock_rank::{self, LockRank};
 use ecotone_sys::primitive::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -11,24 +11,24 @@ use ecotone_sys::primitive::{
 
 use crate::Result;
 
-/// Work that is done for all who have asked for it before it begins.
+/// Work that serves every call made before it begins.
 #[derive(Debug, Default)]
 pub(crate) struct SharedWork {
-    /// How often it was asked for.
+    /// The number of calls so far.
     asked: AtomicU64,
-    /// How many of those who asked are served. Locked by the one who works.
+    /// The number of calls served. Locked by the thread that works.
     served: Mutex<u64>,
 }
 
 impl SharedWork {
-    /// Does `work`, unless somebody else does who begins after this call.
+    /// Runs `work`, unless another thread runs it after this call began.
     ///
     /// # Errors
-    /// Those of `work`. Each of those who asked does it himself then.
+    /// The errors of `work`. After an error each waiting thread runs `work` itself.
     pub(crate) fn run(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let number = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut served = self.served.lock();
-        let _held = held::hold(Kind::DatabaseFlush);
+        let _held = lock_rank::hold(LockRank::DatabaseFlush);
         if *served < number {
             let serves = self.asked.load(Ordering::SeqCst);
             work()?;

@@ -1,80 +1,80 @@
-//! Numbers for people and tools.
+//! Statistics of a database and its keyspaces.
 
 use std::sync::Arc;
 
-use ecotone_engines::engine::Made;
+use ecotone_engines::engine::AnyEngine;
 use ecotone_substrate::storage::{FileKind, Storage};
 
-use crate::{Counters, database::Inner, space::Space};
+use crate::{Counters, database::Inner, keyspace_state::KeyspaceState};
 
-/// A look at a whole database.
+/// Statistics of a whole database.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// The memory budget in bytes.
     pub memory_budget: u64,
-    /// Bytes of it that are held from the operating system now.
+    /// Bytes of the budget that are allocated from the operating system now.
     pub memory_held: u64,
-    /// Who uses how much of it.
+    /// The use of memory by component.
     pub memory: Vec<MemoryUse>,
     /// Device requests since the database was opened.
     pub io: Counters,
-    /// Those of them that went to each kind of file, by the kind's name; kinds without any are left out.
+    /// Device requests by kind of file. Kinds without any request are left out.
     pub io_by_file: Vec<(&'static str, Counters)>,
     /// The write-ahead log.
     pub log: LogStats,
     /// Background jobs that wait or run.
     pub background_jobs: u64,
-    /// How often background work was put off, since memory or space was wanting, and what was put off last, and why.
+    /// How often background work was postponed, since memory or disk space was short.
     pub postponed: u64,
-    /// What was put off last, and why.
+    /// The job that was postponed last, and why.
     pub postponed_last: Option<String>,
-    /// Every keyspace, by name.
+    /// All keyspaces, by name.
     pub keyspaces: Vec<KeyspaceStats>,
-    /// Why writing has stopped, if it has.
+    /// Why writing has stopped; `None` while the database works.
     pub failure: Option<String>,
 }
 
-/// One component's part of the memory budget.
+/// One component's use of the memory budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Its name, such as `record cache`.
+    /// The component's name, such as `record cache`.
     pub component: &'static str,
-    /// Bytes leased to it.
+    /// Bytes leased to the component.
     pub bytes: u64,
 }
 
-/// The write-ahead log.
+/// Statistics of the write-ahead log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct LogStats {
-    /// Logical bytes ever written to it.
+    /// Logical bytes ever appended.
     pub tail: u64,
-    /// Of these, how many survive the process.
+    /// Logical bytes that survive the death of the process.
     pub written: u64,
-    /// Of these, how many survive a power failure.
+    /// Logical bytes that survive a power failure.
     pub synced: u64,
-    /// Bytes that an opening would replay now.
+    /// Bytes that an open would replay now.
     pub used_bytes: u64,
-    /// About the bytes of different records in it, which is what an opening keeps of it in memory.
+    /// Estimated bytes of distinct records in the log. An open keeps so much of the log in memory.
     pub weight_bytes: u64,
-    /// The limit of `weight_bytes`; at half of it the oldest writes are flushed.
+    /// The limit of `weight_bytes`. At half of it the oldest writes are flushed.
     pub limit_bytes: u64,
-    /// Writes that waited since the limit was reached.
+    /// Writes that waited because the limit was reached.
     pub waits: u64,
-    /// Delays of writers before that, a little for each write and several at a time.
+    /// Delays of writers before the limit was reached. Each write owes a little, and several are paid at a time.
     pub delays: u64,
     /// The sum of these delays, in microseconds.
     pub delay_total_us: u64,
 }
 
-/// One keyspace.
+/// Statistics of one keyspace.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct KeyspaceStats {
-    /// Its name.
+    /// The keyspace's name.
     pub name: String,
-    /// Its engine's name.
+    /// The engine's name.
     pub engine: &'static str,
     /// The engine's own counters, by name.
     pub counters: Vec<(&'static str, u64)>,
@@ -82,7 +82,7 @@ pub struct KeyspaceStats {
 
 pub(crate) fn collect(inner: &Inner) -> Stats {
     let component = |(component, bytes)| MemoryUse { component, bytes: bytes as u64 };
-    let spaces: Vec<Arc<Space>> = inner.spaces.read().values().cloned().collect();
+    let spaces: Vec<Arc<KeyspaceState>> = inner.spaces.read().values().cloned().collect();
     let log = inner.wal.stats();
     let postponed = inner.health.postponed();
     let counted = |wanted: &str| log.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, value)| *value);
@@ -116,9 +116,9 @@ fn io_by_file(storage: &dyn Storage) -> Vec<(&'static str, Counters)> {
     named.filter(|(_, counters)| *counters != Counters::default()).collect()
 }
 
-pub(crate) fn keyspace(space: &Space) -> KeyspaceStats {
+pub(crate) fn keyspace(space: &KeyspaceState) -> KeyspaceStats {
     let mut counters = space.engine().stats();
-    if !counters.is_empty() && matches!(space.made, Made::Ordered(_)) {
+    if !counters.is_empty() && matches!(space.made, AnyEngine::Ordered(_)) {
         counters.extend(space.gaps.stats());
     }
     KeyspaceStats { name: space.name.clone(), engine: space.kind, counters }

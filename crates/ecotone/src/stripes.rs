@@ -1,35 +1,35 @@
-//! Locks that order the writers of a key, and versions by which a conditional write notices another.
+//! Lock stripes that order the writers of a key. Their versions let a conditional write notice another write.
 
 use std::hash::BuildHasher;
 
-use ecotone_substrate::held::{self, Held, Kind};
+use ecotone_substrate::lock_rank::{self, HeldRank, LockRank};
 use ecotone_sys::primitive::{Mutex, MutexGuard};
 use foldhash::fast::FixedState;
 
-/// Enough that two unrelated writers rarely meet, few enough to stay in the processor's cache (64 KiB). Where schedules
-/// are tried, each is one more place where another thread may go on.
+/// Enough that two unrelated writers rarely meet, few enough to stay in the processor's cache (64 KiB). Under shuttle
+/// each stripe is one more scheduling point, so there are few.
 const STRIPES: usize = if cfg!(feature = "shuttle") { 16 } else { 4096 };
 
-/// The stripes of a database. A key's stripe is locked from before its record gets its place in the log until it is
+/// The stripes of a database. A key's stripe is locked from before its record gets a log position until the record is
 /// applied.
 #[derive(Debug)]
 pub(crate) struct Stripes {
     versions: Box<[Mutex<u64>]>,
 }
 
-/// Locked stripes; dropping it counts their versions up and unlocks them.
-pub(crate) struct Locked<'a> {
-    guards: Guards<'a>,
-    _held: Held,
+/// Locked stripes. Dropping the guard increments their versions and unlocks them.
+pub(crate) struct StripeGuard<'a> {
+    guards: LockSet<'a>,
+    _held: HeldRank,
 }
 
-impl<'a> Locked<'a> {
-    fn new(guards: Guards<'a>) -> Self {
-        Locked { guards, _held: held::hold(Kind::Stripes) }
+impl<'a> StripeGuard<'a> {
+    fn new(guards: LockSet<'a>) -> Self {
+        StripeGuard { guards, _held: lock_rank::hold(LockRank::Stripes) }
     }
 }
 
-enum Guards<'a> {
+enum LockSet<'a> {
     None,
     One(MutexGuard<'a, u64>),
     Many(Vec<MutexGuard<'a, u64>>),
@@ -56,42 +56,42 @@ impl Stripes {
     }
 
     /// Locks one stripe.
-    pub(crate) fn lock(&self, stripe: usize) -> Locked<'_> {
-        Locked::new(Guards::One(self.versions[stripe].lock()))
+    pub(crate) fn lock(&self, stripe: usize) -> StripeGuard<'_> {
+        StripeGuard::new(LockSet::One(self.versions[stripe].lock()))
     }
 
     /// Locks one stripe if its version is still `version`.
-    pub(crate) fn lock_if(&self, stripe: usize, version: u64) -> Option<Locked<'_>> {
+    pub(crate) fn lock_if(&self, stripe: usize, version: u64) -> Option<StripeGuard<'_>> {
         let guard = self.versions[stripe].lock();
-        (*guard == version).then(|| Locked::new(Guards::One(guard)))
+        (*guard == version).then(|| StripeGuard::new(LockSet::One(guard)))
     }
 
-    /// Waits until everybody who has a stripe now has unlocked it.
+    /// Waits until every stripe that is locked now has been unlocked once.
     pub(crate) fn pass(&self) {
         self.versions.iter().for_each(|version| drop(version.lock()));
     }
 
     /// Locks several stripes, each once, in ascending order, so that no two batches wait for each other.
-    pub(crate) fn lock_all(&self, mut stripes: Vec<usize>) -> Locked<'_> {
+    pub(crate) fn lock_all(&self, mut stripes: Vec<usize>) -> StripeGuard<'_> {
         stripes.sort_unstable();
         stripes.dedup();
-        Locked::new(Guards::Many(stripes.into_iter().map(|stripe| self.versions[stripe].lock()).collect()))
+        StripeGuard::new(LockSet::Many(stripes.into_iter().map(|stripe| self.versions[stripe].lock()).collect()))
     }
 }
 
-impl Locked<'_> {
-    /// Unlocks after nothing was written, so that the versions stay.
+impl StripeGuard<'_> {
+    /// Unlocks without a change of versions, since nothing was written.
     pub(crate) fn unchanged(mut self) {
-        self.guards = Guards::None;
+        self.guards = LockSet::None;
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for StripeGuard<'_> {
     fn drop(&mut self) {
         match &mut self.guards {
-            Guards::None => {}
-            Guards::One(version) => **version += 1,
-            Guards::Many(versions) => versions.iter_mut().for_each(|version| **version += 1),
+            LockSet::None => {}
+            LockSet::One(version) => **version += 1,
+            LockSet::Many(versions) => versions.iter_mut().for_each(|version| **version += 1),
         }
     }
 }

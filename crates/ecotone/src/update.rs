@@ -1,34 +1,33 @@
-//! Reading a record and writing it anew, as one.
+//! Atomic read-modify-write of a record.
 //!
-//! Mostly this is a read and a write that happens only if no other write of the key came between. The version of the
-//! key's stripe tells that none came (decision 1, "Commit"). Other keys share the stripe, so a version that has moved
-//! only means that the key is read again: where it still has the value that the closure got, what the closure gave is
-//! written without a second run. The engine of an unlogged hashed keyspace does all this by itself, without stripes
-//! (decision 10, "Operations").
+//! An update reads the record and writes it if no other write of the key came between. The version of the key's stripe
+//! proves that (decision 1, "Commit"). Other keys share the stripe, so a changed version only means that the key is
+//! read again. If the value is still the one that the closure got, its result is written without a second run. The
+//! engine of an unlogged hashed keyspace does all this by itself, without stripes (decision 10, "Operations").
 
 use ecotone_engines::{
-    engine::{Engine, Hashed, Operation, Outcome},
+    engine::{Engine, Hashed, Operation, UpdateAction},
     merge::Merge,
 };
-use ecotone_substrate::held::{self, Wait};
+use ecotone_substrate::lock_rank::{self, Wait};
 
-use crate::{Error, Result, handle::Handle, limits_check};
+use crate::{Error, Result, handle::KeyspaceHandle, limits_check};
 
-/// Runs of one update's closure, each overtaken by another write of the key, after which the update gives up. Other
-/// threads cannot overtake it so often; a closure that writes the key itself, differently each time, would do so for
-/// ever.
+/// The most runs of one update's closure. After so many, each overtaken by another write of the key, the update fails.
+/// Other threads cannot overtake it so often. A closure that writes another value to the key in each run would do so
+/// forever.
 const MOST_RUNS: u32 = 100_000;
 
-/// What [`Keyspace::compare_and_swap`](crate::Keyspace::compare_and_swap) did.
+/// The outcome of [`Keyspace::compare_and_swap`](crate::Keyspace::compare_and_swap).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Swap {
-    /// The value was as expected and is replaced.
+    /// The value was as expected and was replaced.
     Done,
-    /// The value was this one instead; nothing was written.
+    /// The value was another, given here. Nothing was written.
     Mismatch(Option<Vec<u8>>),
 }
 
-/// What is to become of a record.
+/// The new state of a record.
 enum Next {
     Keep,
     Replace(Option<Vec<u8>>),
@@ -40,7 +39,7 @@ struct Updated {
     after: Option<Vec<u8>>,
 }
 
-impl<E: Engine + ?Sized> Handle<E> {
+impl<E: Engine + ?Sized> KeyspaceHandle<E> {
     pub(crate) fn fetch_update(
         &self,
         key: &[u8],
@@ -70,7 +69,7 @@ impl<E: Engine + ?Sized> Handle<E> {
     pub(crate) fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
         if let Some(engine) = self.space.latch_free() {
             self.changeable(key)?;
-            return self.database.inner.patiently(|| engine.merge(key, merge));
+            return self.database.inner.retry_without_memory(|| engine.merge(key, merge));
         }
         let merged = |before: Option<&[u8]>| {
             let mut after = Vec::new();
@@ -80,13 +79,13 @@ impl<E: Engine + ?Sized> Handle<E> {
         self.update(key, merged).map(drop)
     }
 
-    /// Replaces a value by what `update` makes of it. An error of `update` is the answer, and nothing is written.
+    /// Replaces a value by the result of `update`. If `update` fails, nothing is written and its error is returned.
     fn update(&self, key: &[u8], mut update: impl FnMut(Option<&[u8]>) -> Result<Next>) -> Result<Updated> {
         limits_check::key(key)?;
         let mut runs = 0;
         let update = |before: Option<&[u8]>| {
             runs += 1;
-            held::about_to_wait(Wait::Caller);
+            lock_rank::about_to_wait(Wait::Caller);
             if runs <= MOST_RUNS { update(before) } else { Err(overtaken()) }
         };
         match self.space.latch_free() {
@@ -102,7 +101,7 @@ impl<E: Engine + ?Sized> Handle<E> {
         loop {
             let version = stripes.version(stripe);
             self.readable(key)?;
-            let before = self.database.inner.patiently(|| self.engine.get_to_update(key))?;
+            let before = self.database.inner.retry_without_memory(|| self.engine.get_for_update(key))?;
             let updated = match last.filter(|last| last.before == before) {
                 Some(last) => last,
                 None => match update(before.as_deref())? {
@@ -123,12 +122,12 @@ impl<E: Engine + ?Sized> Handle<E> {
         key: &[u8],
         mut update: impl FnMut(Option<&[u8]>) -> Result<Next>,
     ) -> Result<Updated> {
-        let mut last: Option<(Updated, Outcome)> = None;
+        let mut last: Option<(Updated, UpdateAction)> = None;
         self.modify(engine, key, |before, after| {
-            // Another key's write, or want of room, has the engine ask again.
+            // A write of another key, or a shortage of memory, makes the engine ask again.
             if let Some((updated, outcome)) = last.as_ref().filter(|(updated, _)| updated.before.as_deref() == before) {
                 after.extend_from_slice(
-                    updated.after.as_deref().filter(|_| *outcome == Outcome::Store).unwrap_or_default(),
+                    updated.after.as_deref().filter(|_| *outcome == UpdateAction::Store).unwrap_or_default(),
                 );
                 return Ok(*outcome);
             }
@@ -136,10 +135,10 @@ impl<E: Engine + ?Sized> Handle<E> {
             let (next, outcome) = match update(before)? {
                 Next::Replace(Some(value)) => {
                     after.extend_from_slice(&value);
-                    (Some(value), Outcome::Store)
+                    (Some(value), UpdateAction::Store)
                 }
-                Next::Replace(None) if before.is_some() => (None, Outcome::Delete),
-                Next::Replace(None) | Next::Keep => (updated.before.clone(), Outcome::Keep),
+                Next::Replace(None) if before.is_some() => (None, UpdateAction::Delete),
+                Next::Replace(None) | Next::Keep => (updated.before.clone(), UpdateAction::Keep),
             };
             updated.after = next;
             last = Some((updated, outcome));
@@ -148,34 +147,34 @@ impl<E: Engine + ?Sized> Handle<E> {
         Ok(last.map_or(Updated { before: None, after: None }, |(updated, _)| updated))
     }
 
-    /// Whether an engine may be asked to change a record by itself.
+    /// Checks that the engine may modify a record by itself.
     fn changeable(&self, key: &[u8]) -> Result<()> {
         self.readable(key)?;
         self.space.check_durability(self.durability)?;
         self.database.inner.begin_writing()
     }
 
-    /// Has the engine change a record. An error of `change` is the answer, and nothing is written.
+    /// Lets the engine modify a record. If `change` fails, nothing is written and its error is returned.
     fn modify(
         &self,
         engine: &dyn Hashed,
         key: &[u8],
-        mut change: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<Outcome>,
+        mut change: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<UpdateAction>,
     ) -> Result<()> {
         self.changeable(key)?;
         let mut refused = None;
         let mut changed = |before: Option<&[u8]>, after: &mut Vec<u8>| {
             let outcome = change(before, after).and_then(|outcome| {
-                let value = (outcome == Outcome::Store).then_some(after.as_slice());
+                let value = (outcome == UpdateAction::Store).then_some(after.as_slice());
                 limits_check::operation(Operation { key, value }).map(|()| outcome)
             });
             refused = None;
             outcome.unwrap_or_else(|error| {
                 refused = Some(error);
-                Outcome::Keep
+                UpdateAction::Keep
             })
         };
-        self.database.inner.patiently(|| engine.modify(key, &mut changed))?;
+        self.database.inner.retry_without_memory(|| engine.modify(key, &mut changed))?;
         refused.map_or(Ok(()), Err)
     }
 }

@@ -9,7 +9,7 @@ mod each;
 mod either;
 
 use ecotone::{Engine, Error, KeyspaceOptions, Result};
-use ecotone_sys::life::in_a_fork;
+use ecotone_sys::process::in_a_fork;
 
 use crate::{
     each::{ENGINES, check, fill, keyspace, open},

@@ -1,13 +1,13 @@
-//! What bulk loads of all ordered engines want of their records.
+//! Checks that all ordered engines make on the records of a bulk load.
 
 use ecotone_substrate::{Error, Result};
 
 use crate::engine::Record;
 
-/// The record, if its key is above the last one.
+/// Returns the record if its key is above the last one.
 ///
 /// # Errors
-/// If it is not.
+/// If its key is not above the last one.
 pub(crate) fn ascends(last: Option<&[u8]>, record: Record) -> Result<Record> {
     if last.is_none_or(|last| last < record.0.as_slice()) {
         return Ok(record);

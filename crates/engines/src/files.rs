@@ -1,4 +1,5 @@
-//! What the keyspaces of several engines do with files that are written once.
+//! The catalog of write-once files of a keyspace, which several engines share: allocation of file ids, removal of
+//! orphans, and the log records of structural changes.
 
 use std::collections::HashSet;
 
@@ -7,8 +8,8 @@ use ecotone_substrate::{
     environment::Environment,
     limits::MAX_TABLES,
     storage::{FileId, Storage},
-    table::{File, Name},
-    wal::{Durability, RecordKind, Room, encode_structure},
+    table::{FileIdentity, FileRef},
+    wal::{Durability, RecordKind, ReservationKind, encode_structure},
 };
 use ecotone_sys::primitive::{
     Mutex, MutexGuard,
@@ -17,12 +18,12 @@ use ecotone_sys::primitive::{
 
 use crate::engine::Context;
 
-/// Where damage is told that is in no file of a keyspace.
+/// The name that a corruption error gives for damage that is in no file of a keyspace.
 pub(crate) const RECORD: &str = "the log's structural record";
 
-/// What files of one keyspace are made, named and removed by, with what it consists of now.
+/// Creates, names and removes the files of one keyspace, and holds the current state of its structure.
 #[derive(Debug)]
-pub(crate) struct Catalog<S> {
+pub(crate) struct FileCatalog<S> {
     context: Context,
     environment: Environment,
     state: Mutex<S>,
@@ -30,32 +31,31 @@ pub(crate) struct Catalog<S> {
     retired: AtomicBool,
 }
 
-impl<S> Catalog<S> {
-    /// Of a keyspace that consists of this. Its files are made and opened with `environment`.
-    pub(crate) fn new(context: Context, environment: Environment, state: S) -> Catalog<S> {
-        Catalog { context, environment, state: Mutex::new(state), retired: AtomicBool::new(false) }
+impl<S> FileCatalog<S> {
+    /// Creates the catalog of a keyspace with this state. Its files are created and opened with `environment`.
+    pub(crate) fn new(context: Context, environment: Environment, state: S) -> FileCatalog<S> {
+        FileCatalog { context, environment, state: Mutex::new(state), retired: AtomicBool::new(false) }
     }
 
-    /// What the keyspace was told at its birth.
+    /// The context that the keyspace was created with.
     pub(crate) fn context(&self) -> &Context {
         &self.context
     }
 
-    /// What files are made and opened with.
+    /// The environment with which files are created and opened.
     pub(crate) fn environment(&self) -> &Environment {
         &self.environment
     }
 
-    /// What the keyspace consists of. Locked while the record of a change is appended, so that roots have it wholly or
-    /// not at all, and never across I/O.
+    /// The state of the structure. Its lock is held while the log record of a change is appended, so that a root
+    /// contains a change entirely or not at all. The lock is never held across I/O.
     pub(crate) fn state(&self) -> MutexGuard<'_, S> {
         self.state.lock()
     }
 
-    /// The keyspace was dropped: nothing becomes a part of it any more, and whoever has removed its files has removed
-    /// all.
+    /// Marks the keyspace as dropped: no file is added any more, so removing the current files removes all.
     pub(crate) fn retire(&self) {
-        // Under the lock, so that a change that has come before has named its files.
+        // Under the lock, so that an earlier change has already named its files.
         let _state = self.state.lock();
         self.retired.store(true, Ordering::Release);
     }
@@ -73,68 +73,68 @@ impl<S> Catalog<S> {
         if self.is_retired() { Err(Error::Closed { what: "the keyspace" }) } else { Ok(()) }
     }
 
-    /// What tells a file from all others of its role.
-    pub(crate) fn name_of(&self, File { number, birth }: File) -> Name {
-        Name { database: self.environment.database, keyspace: self.context.keyspace, number, birth }
+    /// The identity that tells a file from all others of its role.
+    pub(crate) fn file_name(&self, FileRef { number, birth }: FileRef) -> FileIdentity {
+        FileIdentity { database: self.environment.database, keyspace: self.context.keyspace, number, birth }
     }
 
-    /// Begins a change, of which the log has room for the record. Gives the state, which changes with nobody else
-    /// meanwhile, and what appends the record and tells its place.
+    /// Begins a change after reserving log space for its record. Returns the locked state, and a closure that appends
+    /// the record and returns its sequence.
     ///
     /// # Errors
-    /// If the log has no room, writing has stopped, or the keyspace was dropped. Then nothing has changed.
+    /// If the log has no space, writing has stopped, or the keyspace was dropped. Then nothing has changed.
     pub(crate) fn begin<'c>(&'c self, change: &[u8]) -> Result<(MutexGuard<'c, S>, impl FnOnce() -> Seq + use<'c, S>)> {
         let wal = &self.context.shared.wal;
-        let body = self.context.structure_record(change);
-        let reservation = wal.reserve(Room::Structure, body.len())?;
+        let body = self.context.structural_record(change);
+        let reservation = wal.reserve(ReservationKind::Structure, body.len())?;
         let state = self.state.lock();
         self.check_live()?;
         Ok((state, move || wal.append(reservation, RecordKind::Structure, &body, |_| ()).seq))
     }
 
-    /// A record of the log that says something of the keyspace which cannot be.
-    pub(crate) fn misfit(&self, what: &str) -> Error {
+    /// The error for a structural log record that contradicts the state of the keyspace.
+    pub(crate) fn invalid_edit(&self, what: &str) -> Error {
         Error::corruption(RECORD, 0, format!("it does not fit the keyspace {}: {what}", self.context.keyspace))
     }
 
-    /// Removes files that nothing names any more.
+    /// Removes files that are not referenced any more.
     pub(crate) fn remove(&self, mut files: impl Iterator<Item = FileId>) -> Result<()> {
         let Environment { storage, health, .. } = &self.environment;
         files.try_for_each(|file| storage.remove_if_there(file)).map_err(|error| health.poison(error))
     }
 }
 
-/// Numbers and births that were given to the files of a keyspace.
+/// Allocates file numbers and births within a keyspace.
 #[derive(Debug, Default)]
-pub(crate) struct Numbers {
-    /// The number of the last file.
+pub(crate) struct FileIdAllocator {
+    /// The highest number allocated.
     last: u32,
-    /// Files that were made in this life.
+    /// Files created in this session.
     births: u32,
 }
 
-impl Numbers {
-    /// Goes on behind the highest that is named.
-    pub(crate) fn behind(highest: Option<u32>) -> Numbers {
-        Numbers { last: highest.unwrap_or(0), births: 0 }
+impl FileIdAllocator {
+    /// Continues after the highest number in use.
+    pub(crate) fn behind(highest: Option<u32>) -> FileIdAllocator {
+        FileIdAllocator { last: highest.unwrap_or(0), births: 0 }
     }
 
-    /// A number that is not taken, and a birth that no file of the keyspace has or had: the incarnation of the log
+    /// Allocates a number that is not taken, and a birth that no file of the keyspace has or had: the log's incarnation
     /// tells sessions apart.
-    pub(crate) fn next(&mut self, context: &Context, taken: impl Fn(u32) -> bool) -> File {
+    pub(crate) fn next(&mut self, context: &Context, taken: impl Fn(u32) -> bool) -> FileRef {
         let session = context.incarnation() << 32;
         self.births = self.births.checked_add(1).expect("a life has fewer files");
         loop {
             self.last = if self.last + 1 < MAX_TABLES { self.last + 1 } else { 1 };
             if !taken(self.last) {
-                return File { number: self.last, birth: session | u64::from(self.births) };
+                return FileRef { number: self.last, birth: session | u64::from(self.births) };
             }
         }
     }
 }
 
-/// Removes the files of a keyspace that nothing names.
-pub(crate) fn remove_strays(storage: &dyn Storage, keyspace: u32, named: &[FileId]) -> Result<()> {
+/// Removes orphans: files of a keyspace that are not referenced.
+pub(crate) fn remove_orphans(storage: &dyn Storage, keyspace: u32, named: &[FileId]) -> Result<()> {
     let (mine, named) = (|file: &FileId| file.keyspace() == Some(keyspace), named.iter().collect::<HashSet<_>>());
     let strays: Vec<FileId> = storage.list()?.into_iter().filter(|file| mine(file) && !named.contains(file)).collect();
     strays.iter().try_for_each(|file| storage.remove(*file))?;
@@ -142,8 +142,8 @@ pub(crate) fn remove_strays(storage: &dyn Storage, keyspace: u32, named: &[FileI
 }
 
 impl Context {
-    /// Has the session begin, unless it has: before anything is written that carries its incarnation (decision 17,
-    /// invariant 13).
+    /// Begins the session, if it has not begun. Called before anything that carries its incarnation is written
+    /// (decision 17, invariant 13).
     ///
     /// # Errors
     /// `NoSpace` if there is no space for a log segment.
@@ -157,12 +157,12 @@ impl Context {
         self.shared.wal.incarnation()
     }
 
-    /// The body of the log record of a change of the structure.
-    pub(crate) fn structure_record(&self, change: &[u8]) -> Vec<u8> {
-        encode_structure(self.keyspace, &[self.part.as_slice(), change].concat())
+    /// The body of the log record of a structural change.
+    pub(crate) fn structural_record(&self, change: &[u8]) -> Vec<u8> {
+        encode_structure(self.keyspace, &[self.sub_engine.as_slice(), change].concat())
     }
 
-    /// The write-ahead rule, for everything that was appended before.
+    /// Syncs the log for everything that was appended before (the write-ahead rule).
     pub(crate) fn sync_log(&self) -> Result<()> {
         if !self.logged || bug!(SkipWriteAhead) {
             return Ok(());

@@ -1,52 +1,51 @@
-//! Whether somebody uses a keyspace, or a database: what tells of uses is looked at about once a second.
+//! Detects whether a keyspace or a database is in use. A counter of uses is compared about once a second.
 
 use ecotone_sys::primitive::Mutex;
 
-/// Ticks of the scheduler without any use after which it is idle, about seconds: who comes back after a pause finds no
-/// job under way.
+/// Ticks of the scheduler (about seconds) without any use after which it is idle: a caller that returns after a short
+/// pause finds no job under way.
 const TICKS: u32 = 10;
 
-/// How long it has not been used.
+/// Counts the ticks since the last use.
 #[derive(Debug)]
-pub struct Idle<U>(Mutex<Since<U>>);
+pub struct IdleDetector<U>(Mutex<Since<U>>);
 
 #[derive(Debug, Default)]
 struct Since<U> {
-    /// What had been used at the last tick.
+    /// The use counter at the last tick.
     used: U,
     ticks: u32,
 }
 
-impl<U: Default> Default for Idle<U> {
-    fn default() -> Idle<U> {
-        Idle(Mutex::new(Since::default()))
+impl<U: Default> Default for IdleDetector<U> {
+    fn default() -> IdleDetector<U> {
+        IdleDetector(Mutex::new(Since::default()))
     }
 }
 
-/// Bytes that files may keep for nothing, beside a part of what lives.
-pub(crate) const LITTLE: u64 = 4 << 20;
-/// Deletes that are too few to do anything about them.
-pub(crate) const FEW: u64 = if cfg!(feature = "shuttle") { 4 } else { 1024 };
+/// Garbage bytes that files may always keep, beside a share of the live bytes.
+pub(crate) const MIN_GARBAGE_BYTES: u64 = 4 << 20;
+/// Tombstones up to this number are ignored.
+pub(crate) const MIN_TOMBSTONES: u64 = if cfg!(feature = "shuttle") { 4 } else { 1024 };
 
-/// Whether files of so many bytes keep so much for deleted records that they are to be rid of it while nobody is there:
-/// two fifths of them, and a little. So they end with less than twice of what lives.
-pub(crate) fn is_littered(bytes: u64, hidden: u64, little: u64) -> bool {
+/// Whether files of `bytes` hold so much garbage that idle time should remove it: more than two fifths of them plus
+/// `little`. Files then stay below twice the live bytes.
+pub(crate) fn has_excess_garbage(bytes: u64, hidden: u64, little: u64) -> bool {
     hidden > bytes / 5 * 2 + little
 }
 
-impl<U: PartialEq> Idle<U> {
-    /// Somebody uses it in a way that nothing else tells, or what was done since nobody does has failed, and may be
-    /// tried again later.
-    pub fn begin_anew(&self) {
+impl<U: PartialEq> IdleDetector<U> {
+    /// Restarts the wait: for a use that the counter does not show, or to retry idle work that failed.
+    pub fn reset(&self) {
         self.0.lock().ticks = 0;
     }
 
-    /// Whether nobody has used it for long.
+    /// Whether there was no use for the whole wait.
     pub fn is_idle(&self) -> bool {
         self.0.lock().ticks == TICKS
     }
 
-    /// Some time has passed, and so much has been used by now.
+    /// Called once a tick with the current use counter.
     pub fn tick(&self, used: U) {
         let mut since = self.0.lock();
         since.ticks = if since.used == used { (since.ticks + 1).min(TICKS) } else { 0 };

@@ -1,21 +1,21 @@
 //! The engines of Ecotone behind one contract, [`engine::Engine`].
 
 pub mod adaptive;
-mod answers;
 mod bulk;
-mod delay;
+mod deferred_results;
 pub mod engine;
 mod files;
-pub mod front;
 pub mod hash;
 pub mod idle;
-mod lengths;
+mod job_lock;
 pub mod lsm;
 pub mod merge;
 mod page_cache;
+mod read_ahead;
+pub mod record_cache;
+mod remaining_range;
 pub mod repair;
-mod rest;
 #[cfg(test)]
 mod tests;
 pub mod tree;
-mod turn;
+mod write_delay;

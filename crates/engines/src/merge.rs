@@ -1,23 +1,24 @@
-//! Changes of a value that depend on it and need no closure: an engine can make them where the value lies.
+//! Merge operators: updates that depend on the old value but need no closure, so that an engine can apply them in
+//! place.
 
 use ecotone_substrate::{Error, Result, limits};
 
-use crate::engine::{Change, Outcome};
+use crate::engine::{UpdateAction, UpdateFn};
 
-/// A change of the value that a key has.
+/// An update of the value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merge<'a> {
-    /// Adds to a counter: eight bytes, little-endian, which wrap around. No value counts as 0.
+    /// Adds to a counter: eight bytes, little-endian, wrapping. A missing value counts as 0.
     Add(i64),
-    /// Puts these bytes behind the value. No value counts as an empty one.
+    /// Appends these bytes to the value. A missing value counts as empty.
     Append(&'a [u8]),
 }
 
 impl Merge<'_> {
-    /// Writes what becomes of the value `before` into `after`, which is empty.
+    /// Writes the result for the value `before` into `after`, which is empty.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an addition to what is no counter.
+    /// [`Error::Invalid`] for an addition to a value that is no counter.
     pub fn apply(self, before: Option<&[u8]>, after: &mut Vec<u8>) -> Result<()> {
         match self {
             Merge::Add(amount) => after.extend_from_slice(&counter(before)?.wrapping_add(amount).to_le_bytes()),
@@ -29,23 +30,24 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Has `modify` do it to the value of `key`.
+    /// Applies the update to the value of `key` by way of `modify`.
     ///
     /// # Errors
     /// Those of `modify` and of [`apply_to`](Self::apply_to). Then nothing is changed.
-    pub fn apply_by(self, key: &[u8], modify: impl FnOnce(&mut Change<'_>) -> Result<()>) -> Result<()> {
+    pub fn apply_by(self, key: &[u8], modify: impl FnOnce(&mut UpdateFn<'_>) -> Result<()>) -> Result<()> {
         let mut refused = None;
         modify(&mut |before, after| {
             refused = self.apply_to(key, before, after).err();
-            if refused.is_none() { Outcome::Store } else { Outcome::Keep }
+            if refused.is_none() { UpdateAction::Store } else { UpdateAction::Keep }
         })?;
         refused.map_or(Ok(()), Err)
     }
 
-    /// Writes what becomes of the value of `key` into `after`, which is empty, if a record can have it.
+    /// Writes the result for the value of `key` into `after`, which is empty, if it fits into a record.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an addition to what is no counter, [`Error::Limit`] where the value gets too long.
+    /// [`Error::Invalid`] for an addition to a value that is no counter, [`Error::Limit`] where the value becomes too
+    /// long.
     pub fn apply_to(self, key: &[u8], before: Option<&[u8]>, after: &mut Vec<u8>) -> Result<()> {
         self.apply(before, after)?;
         let bytes = key.len() + after.len();

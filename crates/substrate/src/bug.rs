@@ -2,7 +2,7 @@
 //!
 //! Without the feature `bugs` the macro is the constant `false` and leaves nothing in the product.
 
-/// `bug!(SkipDirSync)`: whether that bug is switched on.
+/// `bug!(SkipDirSync)` is true if that bug is switched on.
 #[macro_export]
 macro_rules! bug {
     ($name:ident) => {
@@ -10,7 +10,7 @@ macro_rules! bug {
     };
 }
 
-/// The bugs, one a class of data loss.
+/// The bugs, one per class of data loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say what each does wrong")]
@@ -43,8 +43,8 @@ pub enum Bug {
     PunchNeighbour,
     SkipSeal,
     BeginBeforeRun,
-    OrdinalBelowFloor,
-    SinkBelowFloor,
+    RunBelowSuperseded,
+    MoveBelowSuperseded,
     KeepPlace,
     CallUnderPin,
     PaceForNobody,
@@ -69,7 +69,7 @@ pub fn on(bug: Bug) -> bool {
     ACTIVE.load(std::sync::atomic::Ordering::Relaxed) == bug as u8
 }
 
-/// Whether `bug` is switched on: never, in the product.
+/// Whether `bug` is switched on: never without the feature.
 #[cfg(not(feature = "bugs"))]
 #[inline(always)]
 pub const fn on(_: Bug) -> bool {

@@ -1,4 +1,4 @@
-//! Time and randomness, injected, so that a simulated run replays exactly.
+//! Time and randomness. They are injected, so that a simulated run replays exactly.
 
 use std::{
     fmt,
@@ -8,12 +8,12 @@ use std::{
 use ecotone_sys::{primitive::thread, processor};
 use tracing::level_filters::LevelFilter;
 
-/// Where time and randomness come from.
+/// The source of time and randomness.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Nanoseconds since some fixed moment; never goes back.
+    /// Nanoseconds since some fixed moment. Never goes back.
     fn now(&self) -> u64;
-    /// [`now`](Self::now), for a time that only the log at level debug tells. If nobody listens to that, 0, without a
-    /// look at the clock.
+    /// [`now`](Self::now), for a time that only debug logging uses. 0, without reading the clock, if debug logging is
+    /// off.
     fn now_for_log(&self) -> u64 {
         if LevelFilter::current() >= LevelFilter::DEBUG { self.now() } else { 0 }
     }
@@ -25,7 +25,7 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn random(&self) -> u64;
     /// Returns when `duration` has passed.
     fn sleep(&self, duration: Duration);
-    /// Nanoseconds of processor that the calling thread has had.
+    /// Processor time of the calling thread, in nanoseconds.
     fn processor(&self) -> u64;
 }
 

@@ -1,4 +1,4 @@
-//! What everything that writes the files of one database stands on.
+//! The shared services of everything that writes a database's files.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::{health::Health, memory::Memory, scheduler::Scheduler, storage::Stora
 /// The parts that log, page files and engines of one open database share. Clones share them too.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// The database's identity, which its files carry.
+    /// The database's identity, which its files contain.
     pub database: u64,
     /// The directory.
     pub storage: Arc<dyn Storage>,
@@ -15,6 +15,6 @@ pub struct Environment {
     pub memory: Arc<Memory>,
     /// Background work.
     pub scheduler: Arc<Scheduler>,
-    /// Whether writing is still allowed.
+    /// The health: whether writing is still allowed.
     pub health: Arc<Health>,
 }

@@ -30,8 +30,8 @@ pub enum Error {
         /// Bytes asked for.
         wanted: u64,
     },
-    /// What lives in a keyspace fills the budget of disk that it was made with. Reads and deletes go on; writes that
-    /// add data fail with this until enough was deleted, without reopening.
+    /// Live data fills the disk budget of a keyspace. Reads and deletes go on; writes that add data fail with this
+    /// until enough was deleted, without reopening.
     #[error(
         "what lives in the keyspace fills its disk budget of {budget} bytes; delete some of it, writing then resumes \
         by itself, or copy it into a keyspace with a larger option `disk`"
@@ -60,7 +60,7 @@ pub enum Error {
     /// The arguments contradict each other or the state of the database.
     #[error("{0}")]
     Invalid(String),
-    /// The memory budget has no room for this, even after giving back all that can be given back.
+    /// The memory budget has no space for this, even after all caches have given memory back.
     #[error("the memory budget of {budget} bytes has no room for {what}; open the database with a larger one")]
     Memory {
         /// What asked for memory.
@@ -104,8 +104,8 @@ pub enum Error {
         /// What was closed.
         what: &'static str,
     },
-    /// The database was opened by a process from which this one was forked. Nothing of it may be used here, and
-    /// dropping it here does nothing: the other goes on with it.
+    /// Another process opened the database, and this one was forked from it. Nothing of the database may be used here,
+    /// and dropping it here does nothing: the other process goes on with it.
     #[error(
         "the database was opened before this process was forked off, and is the other process's; open one here, once \
         that has closed it"
@@ -144,7 +144,7 @@ impl Error {
         matches!(self, Error::NoSpace { .. } | Error::DiskBudget { .. })
     }
 
-    /// Whether memory or space on the disk was wanting, so that the same call can succeed later.
+    /// Whether memory or disk space was short, so that the same call can succeed later.
     pub fn is_shortage(&self) -> bool {
         self.is_no_space() || matches!(self, Error::Memory { .. })
     }

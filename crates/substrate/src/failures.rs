@@ -1,28 +1,28 @@
-//! What those who wait for the work of others are told when it fails.
+//! Tells the threads that wait for some work when it fails.
 
 use ecotone_sys::primitive::Mutex;
 
 use crate::Error;
 
-/// How often some work has failed, and why the last time. Whoever waits for it looks at the number first, so that all
-/// of them are told of a failure that comes then.
+/// The number of failures of some work, and the cause of the last one. A thread reads the number before it waits, so
+/// that it learns of every failure that comes then.
 #[derive(Debug, Default)]
 pub struct Failures(Mutex<(u64, Option<Error>)>);
 
 impl Failures {
-    /// It has failed.
+    /// Adds a failure.
     pub fn add(&self, cause: Error) {
         let mut failures = self.0.lock();
         failures.0 += 1;
         failures.1 = Some(cause);
     }
 
-    /// Their number so far.
+    /// Number of failures so far.
     pub fn count(&self) -> u64 {
         self.0.lock().0
     }
 
-    /// Why it failed since their number was `before`, if it did.
+    /// The cause of a failure after the number was `before`, if there was one.
     pub fn since(&self, before: u64) -> Option<Error> {
         let failures = self.0.lock();
         failures.1.clone().filter(|_| failures.0 > before)

@@ -1,4 +1,4 @@
-//! Whether the database may still write. The first failed write or sync decides, for good.
+//! Whether the database may still write. The first failed write or sync stops writing for good.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,19 +13,19 @@ pub struct Health {
     postponed: Mutex<Postponed>,
 }
 
-/// Background work that was put off, since memory or space was wanting.
+/// Background work that was postponed, since memory or space was short.
 #[derive(Debug, Clone, Default)]
 pub struct Postponed {
-    /// How often.
+    /// Number of postponements.
     pub times: u64,
-    /// What was put off last, and why.
+    /// The work that was postponed last, and why.
     pub last: Option<(&'static str, Error)>,
 }
 
 impl Health {
-    /// Stops all writing, with `error` as the cause, unless it is stopped already. Want of space or memory and what is
-    /// refused since something was closed precede every promise and do not poison. Gives back the error, for the caller
-    /// to return.
+    /// Stops all writing, with `error` as the cause, unless it is stopped already. A shortage of space or memory, and
+    /// calls refused after a close, happen before any promise and do not poison. Returns the error, for the caller to
+    /// return.
     pub fn poison(&self, error: Error) -> Error {
         let harmless = error.is_shortage() || matches!(error, Error::Poisoned { .. } | Error::Closed { .. });
         if !harmless && self.cause.set(Arc::new(error.clone())).is_ok() {
@@ -34,14 +34,14 @@ impl Health {
         error
     }
 
-    /// Background work has failed: writing stops, unless memory or space was wanting. Then it is tried again later, and
-    /// until then told in the log and in statistics.
+    /// Reports failed background work. Writing stops, unless memory or space was short. Then the work is tried again
+    /// later, and the log and the statistics report it.
     pub fn postpone(&self, what: &'static str, error: Error) -> Error {
         if error.is_shortage() {
             let mut postponed = self.postponed.lock();
             postponed.times += 1;
             let is_new = postponed.last.as_ref().is_none_or(|(last, _)| *last != what);
-            // Once for each row of the same: it is tried again several times a second.
+            // Reported rarely for a row of the same failures, since the work is tried again several times a second.
             if is_new || postponed.times.is_power_of_two() {
                 tracing::warn!(%error, times = postponed.times, "put off: {what}");
             }
@@ -50,12 +50,12 @@ impl Health {
         self.poison(error)
     }
 
-    /// What was put off so far.
+    /// Postponed work so far.
     pub fn postponed(&self) -> Postponed {
         self.postponed.lock().clone()
     }
 
-    /// Does `work`; if it panics, writing stops, since part of its effect may be there. The panic goes on.
+    /// Runs `work`. If it panics, writing stops, since part of its effect may be there; the panic goes on.
     pub fn unless_panics<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
         let armed = Armed { health: self, what };
         let done = work();
@@ -77,7 +77,7 @@ impl Health {
     }
 }
 
-/// Poisons when it is dropped, which only a panic does.
+/// Poisons when it is dropped, which happens in a panic alone.
 struct Armed<'a> {
     health: &'a Health,
     what: &'static str,

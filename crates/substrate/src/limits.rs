@@ -19,35 +19,35 @@ pub const DOUBLE_WRITE_PAGES: usize = 256;
 pub const MAX_NAME: usize = 255;
 /// Keyspaces that one database can hold at a time.
 pub const MAX_KEYSPACES: usize = 1 << 16;
-/// Numbers for the tables of one keyspace, over its whole life: 24 bits, so that with the keyspace they fit a file's
-/// identity.
+/// Numbers for the tables of one keyspace over its whole existence: 24 bits, so that together with the keyspace they
+/// fit a file's identity.
 pub const MAX_TABLES: u32 = 1 << 24;
 /// Levels of an lsm keyspace below level 0.
 pub const MAX_LEVELS: u8 = 12;
 /// Runs in level 0 of an lsm keyspace.
 pub const MAX_RUNS: usize = 64;
-/// Ranges of one keyspace whose oldest records are in pages below an lsm.
-pub const MAX_COVERS: usize = 4096;
-/// Bytes of the keys at which these begin and end, so that they take no more than a part of a manifest.
-pub const MAX_COVER_BYTES: usize = 1 << 20;
-/// Bytes of a manifest. Roots are small: the largest part is names.
+/// Paged ranges of one keyspace: key ranges whose oldest records are in the page tier of an lsm.
+pub const MAX_PAGED_RANGES: usize = 4096;
+/// Bytes of the boundary keys of all paged ranges, so that they take only a part of a manifest.
+pub const MAX_PAGED_RANGE_BYTES: usize = 1 << 20;
+/// Bytes of a manifest. Engine checkpoints are small: names take the largest part.
 pub const MAX_MANIFEST: usize = 64 << 20;
 /// Smallest memory budget, in bytes.
 pub const MIN_BUDGET: usize = 16 << 20;
 /// Pages of one keyspace's file: page numbers are 32 bits, the last one means "none".
 pub const MAX_PAGES: u32 = u32::MAX - 1;
 
-/// Limit of the write-ahead log's weight, the bytes of different records in it, for a memory budget: 0.8 of the write
-/// cache, which is three eighths of the budget, so that replay finds memory for everything that it makes dirty
-/// (decision 1, "Log truncation").
+/// Limit of the log's weight, the bytes of distinct records in it, for a memory budget. It is 0.8 of the write cache,
+/// which is three eighths of the budget, so that replay has memory for everything that it makes dirty (decision 1, "Log
+/// truncation").
 pub const fn log_limit(budget: usize) -> u64 {
     (budget as u64) / 10 * 3
 }
 
-/// Files that the process may have open at least, to open a database.
+/// Least number of files that the process must be allowed to open, to open a database.
 pub const MIN_FILES: usize = 64;
 
-/// Limit of its length: all of the budget but 32 MiB, if that is more.
+/// Limit of the log's length: the budget less 32 MiB, or the weight limit if that is more.
 pub const fn log_length_limit(budget: usize) -> u64 {
     let (limit, most) = (log_limit(budget), (budget as u64).saturating_sub(32 << 20));
     if most > limit { most } else { limit }

@@ -1,11 +1,11 @@
-//! Counters and histograms that many threads feed: relaxed atomics, nothing allocated after their creation.
+//! Counters and histograms that many threads update: relaxed atomics, nothing allocated after their creation.
 
 use std::{
     array, fmt,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A number that rises, on cache lines of its own.
+/// A counter, on cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counter(AtomicU64);
@@ -27,12 +27,12 @@ impl Counter {
     }
 }
 
-/// Bits of a value that a bucket tells apart, below its highest one: buckets are 1/8 of their value wide.
+/// Value bits that a bucket distinguishes, below the highest one: buckets are 1/8 of their value wide.
 const PRECISION: u32 = 3;
 const STEPS: usize = 1 << PRECISION;
 const BUCKETS: usize = STEPS * (u64::BITS - PRECISION + 1) as usize;
 
-/// How often which values came, such as latencies in nanoseconds, to one part in eight. Takes 4 KiB.
+/// A distribution of values, such as latencies in nanoseconds, to one part in eight. Takes 4 KiB.
 pub struct Histogram {
     buckets: Box<[AtomicU64; BUCKETS]>,
     sum: AtomicU64,
@@ -69,8 +69,8 @@ impl Histogram {
         self.largest.load(Ordering::Relaxed)
     }
 
-    /// A value that a share `q` (0.0 to 1.0) of the values does not exceed, at most an eighth too large; 0 if there are
-    /// none.
+    /// A value that a share `q` (0.0 to 1.0) of the values does not exceed, at most an eighth too large. 0 if there are
+    /// no values.
     pub fn quantile(&self, q: f64) -> u64 {
         let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
         let total: u64 = counts.iter().sum();
@@ -104,7 +104,7 @@ fn bucket(value: u64) -> usize {
     STEPS * (exponent as usize + 1) + ((value >> exponent) - steps) as usize
 }
 
-/// The largest value that counts in `bucket`.
+/// The largest value that `bucket` counts.
 fn upper_end(bucket: usize) -> u64 {
     if bucket < STEPS {
         return bucket as u64;

@@ -1,5 +1,4 @@
-//! When background work that has failed for want of space or memory is tried again: not with every write, and not
-//! never.
+//! Retries of background work that failed for lack of space or memory: not with every write, and not never.
 
 use std::time::Duration;
 
@@ -13,29 +12,29 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Whether some work has failed lately.
 #[derive(Debug, Default)]
 pub struct Retry {
-    /// When it may be tried again, in nanoseconds of the clock; 0 if it has not failed.
+    /// When the work may be tried again, in nanoseconds of the clock; 0 if it has not failed.
     next: AtomicU64,
 }
 
 impl Retry {
-    /// It was done, or there was nothing to do.
+    /// The work succeeded, or there was nothing to do.
     pub fn succeeded(&self) {
         if self.has_failed() {
             self.next.store(0, Ordering::Relaxed);
         }
     }
 
-    /// It has failed.
+    /// The work failed.
     pub fn failed(&self, clock: &dyn Clock) {
         self.next.store(clock.now().saturating_add(PAUSE.as_nanos() as u64).max(1), Ordering::Relaxed);
     }
 
-    /// Whether the last try failed. Then nobody is to wait for its effect.
+    /// Whether the last try failed. Then no thread waits for its effect.
     pub fn has_failed(&self) -> bool {
         self.next.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether it may be tried now.
+    /// Whether the work may be tried now.
     pub fn is_due(&self, clock: &dyn Clock) -> bool {
         match self.next.load(Ordering::Relaxed) {
             0 => true,

@@ -1,14 +1,14 @@
-//! One pool of workers for everything in the background.
+//! One pool of worker threads for all background work.
 //!
-//! A *threaded* scheduler runs jobs on its own threads. A *manual* one runs them on the thread that waits for their
+//! A *threaded* scheduler runs jobs on its own threads. A *manual* one runs jobs on the thread that waits for their
 //! effect, one after the other, so that a simulated history is a function of its seed.
 //!
-//! Of the threads two are kept for what is more urgent than compaction, where there are more (decision 16, invariant
-//! 13): writers wait for flushes.
+//! If there are more than two threads, two are kept for jobs more urgent than compaction, since writers wait for
+//! flushes (decision 16, invariant 13).
 //!
-//! A thread without work sleeps until there is some. *Ticks* come once a second, and no more once a minute has passed
-//! in which nothing was spawned and none of them had anything to do: a database that nobody uses costs nothing. The
-//! next use has them [come again](Pool::wake).
+//! A thread without work sleeps until there is some. *Ticks* come once a second. They end after a minute in which
+//! nothing was spawned and no tick had anything to do, so that an unused database costs nothing. The next use [wakes
+//! them](Pool::wake).
 
 use std::{
     collections::BinaryHeap,
@@ -26,14 +26,14 @@ use ecotone_sys::primitive::{
     thread::JoinHandle,
 };
 
-use crate::{Error, Result, health::Health, held};
+use crate::{Error, Result, health::Health, lock_rank};
 
-/// What is more urgent runs first; equals in the order of arrival.
+/// More urgent jobs run first; equal ones in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// Tidying up that nobody waits for.
+    /// Cleanup that no thread waits for.
     Idle,
-    /// Compaction: it makes space, which writers wait for late or never.
+    /// Compaction: it frees space, for which writers wait late or never.
     Compact,
     /// Checkpoints and log truncation.
     Checkpoint,
@@ -42,7 +42,7 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// Whether writers wait for it late or never, so that it may not have all workers.
+    /// Whether writers wait for the job late or never, so that such jobs may not take all workers.
     fn is_patient(self) -> bool {
         self <= Priority::Compact
     }
@@ -72,18 +72,18 @@ impl Ord for Job {
     }
 }
 
-/// What a tick says of what it looks after.
+/// The result of a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tick {
-    /// It is in use.
+    /// The object is in use.
     InUse,
-    /// Nobody uses it, and there is nothing to do for it as long as that is so.
+    /// The object is not used, and there is nothing to do for it while that is so.
     Idle,
-    /// It is gone: the tick is not called again.
+    /// The object is gone: the tick is not called again.
     Over,
 }
 
-/// Something that is called again and again.
+/// A callback that is called periodically.
 type Ticker = Arc<dyn Fn() -> Tick + Send + Sync>;
 
 #[derive(Default)]
@@ -91,29 +91,29 @@ struct State {
     jobs: BinaryHeap<Job>,
     spawned: u64,
     running: usize,
-    /// Those of them that are patient.
+    /// Running jobs that are patient.
     patient: usize,
     stopping: bool,
     tickers: Vec<Ticker>,
 }
 
-/// The pool and its threads. Dropping it finishes the jobs that run and forgets those that wait.
+/// The pool and its threads. Dropping it finishes running jobs and drops waiting ones.
 pub struct Scheduler {
     pool: Arc<Pool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 pub struct Pool {
     state: Mutex<State>,
     work: Condvar,
     progress: Condvar,
-    /// Told to the thread that ticks.
+    /// Notified for the thread that calls ticks.
     tick: Condvar,
-    /// Whether ticks come no more, until somebody wakes them.
+    /// Whether ticks have ended until the next wake.
     asleep: AtomicBool,
     manual: bool,
-    /// Patient jobs that run at a time.
+    /// The most patient jobs that run at a time.
     most_patient: usize,
     health: Arc<Health>,
 }
@@ -124,15 +124,15 @@ impl fmt::Debug for Scheduler {
     }
 }
 
-/// Longest sleep of a waiter between two looks at its condition, should a notification be missed.
+/// Longest sleep of a waiter between two checks of its condition, in case a notification is missed.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// Workers that are kept for what is urgent.
+/// Workers that are kept for urgent jobs.
 const KEPT: usize = 2;
 
-/// From one call of ticks to the next.
+/// Time between two calls of the ticks.
 const BETWEEN_TICKS: Duration = Duration::from_secs(1);
-/// Calls in a row without anything to do after which they end.
+/// Ticks end after this many calls in a row without anything to do.
 const QUIET: u32 = 60;
 
 impl Deref for Scheduler {
@@ -166,7 +166,7 @@ impl Scheduler {
         Arc::new(Scheduler { pool: Arc::new(Pool::new(None, health)), threads: Mutex::default() })
     }
 
-    /// Finishes the jobs that run, forgets those that wait, ends the threads, and the waits for what is forgotten.
+    /// Finishes running jobs, drops waiting ones, ends the threads, and ends the waits for dropped jobs.
     pub fn stop(&self) {
         let forgotten = {
             let mut state = self.state.lock();
@@ -220,16 +220,16 @@ impl Pool {
         self.wake();
     }
 
-    /// Has something called about once a second, on a thread for that, until it says that it is over, or nobody uses
-    /// the database for long. It is short, and spawns what takes time. Where tests choose the order of threads, or
-    /// there are none, it is called by [`tick`](Self::tick) alone.
+    /// Registers a callback that a thread of its own calls about once a second, until it returns `Over` or the database
+    /// is not used for long. It must be short, and spawns longer work. Under tests that choose the order of threads,
+    /// and without threads, only [`tick`](Self::tick) calls it.
     pub fn add_tick(&self, tick: impl Fn() -> Tick + Send + Sync + 'static) {
         self.state.lock().tickers.push(Arc::new(tick));
         self.wake();
         self.tick.notify_all();
     }
 
-    /// Calls all ticks. Whether none has anything to do.
+    /// Calls all ticks. Returns whether none has anything to do.
     pub fn tick(&self) -> bool {
         let tickers = self.state.lock().tickers.clone();
         let mut is_idle = true;
@@ -244,7 +244,7 @@ impl Pool {
         is_idle
     }
 
-    /// Somebody uses what ticks look after: they come again, if they came no more.
+    /// Resumes ticks if they have ended, since the database is in use.
     #[inline]
     pub fn wake(&self) {
         if self.asleep.load(Ordering::Relaxed) {
@@ -254,17 +254,17 @@ impl Pool {
 
     #[cold]
     fn wake_ticks(&self) {
-        // With the lock, so that it does not come between the ticker's look and its sleep.
+        // Under the lock, so that the notification does not fall between the ticker's check and its sleep.
         let _state = self.state.lock();
         self.asleep.store(false, Ordering::Relaxed);
         self.tick.notify_all();
     }
 
-    /// Waits until `ready`, which is looked at again whenever [`notify`](Self::notify) is called or a job ends. A
+    /// Waits until `ready` is true. It is checked again whenever [`notify`](Self::notify) is called or a job ends. A
     /// manual scheduler runs jobs meanwhile.
     ///
     /// # Errors
-    /// If writing has stopped, or the pool has: the job that would make it ready may never come then.
+    /// If writing or the pool has stopped: the job that would make it ready may never run then.
     ///
     /// # Panics
     /// A manual scheduler that has no job left and is not ready: that is a deadlock, and a bug.
@@ -285,30 +285,30 @@ impl Pool {
         Ok(())
     }
 
-    /// Tells waiters that something may have become ready.
+    /// Wakes waiters, since something may have become ready.
     pub fn notify(&self) {
         self.progress.notify_all();
     }
 
-    /// Runs the most urgent job on this thread; false if there is none.
+    /// Runs the most urgent job on this thread. False if there is none.
     pub fn run_one(&self) -> bool {
         let job = self.take(&mut self.state.lock());
         job.map(|job| self.run(job)).is_some()
     }
 
-    /// Whether it begins nothing more.
+    /// Whether the pool starts no more jobs.
     pub fn is_stopping(&self) -> bool {
         self.state.lock().stopping
     }
 
-    /// Jobs that wait or run.
+    /// Number of jobs that wait or run.
     pub fn debt(&self) -> usize {
         let state = self.state.lock();
         state.jobs.len() + state.running
     }
 
-    /// The most urgent job, unless it is patient and enough of these run: then none is more urgent. It counts as
-    /// running.
+    /// Takes the most urgent job and counts it as running. `None` if that job is patient and enough patient ones run:
+    /// then no waiting job is more urgent.
     fn take(&self, state: &mut State) -> Option<Job> {
         let patient = state.jobs.peek()?.priority.is_patient();
         if patient && state.patient >= self.most_patient {
@@ -328,15 +328,15 @@ impl Pool {
         let waits = !state.jobs.is_empty();
         drop(state);
         if waits {
-            // One that was kept from running, by how many patient ones ran.
+            // Wakes a worker for a job that waited for the number of patient ones to fall.
             self.work.notify_one();
         }
         self.progress.notify_all();
     }
 
-    /// A panic poisons.
+    /// Runs a job. A panic poisons.
     fn guard(&self, name: &'static str, run: impl FnOnce()) {
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| held::aside(run))).is_err() {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock_rank::aside(run))).is_err() {
             self.health.poison(Error::Invalid(format!("the background job {name:?} panicked")));
         }
     }
@@ -359,7 +359,7 @@ impl Pool {
     }
 
     fn call_ticks(&self) {
-        // Calls in a row that found nothing to do, and jobs that were spawned before the last one.
+        // The number of calls in a row that found nothing to do, and of jobs spawned before the last one.
         let (mut quiet, mut spawned) = (0, 0);
         loop {
             {
@@ -368,7 +368,7 @@ impl Pool {
                     return;
                 }
                 if state.tickers.is_empty() {
-                    // Uses bring nothing to call.
+                    // Without tickers a wake has nothing to call.
                     self.tick.wait(&mut state);
                     quiet = 0;
                     continue;

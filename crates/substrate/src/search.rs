@@ -1,7 +1,7 @@
-//! Search in what is sorted, from a guess.
+//! Search in sorted items from a guessed position.
 
-/// How many of `count` things lie before a point, of which `is_before` tells each whether it does; they come first.
-/// Looks next to `guess`, then farther and farther away, so that it takes few steps where the guess is good.
+/// The number of the `count` sorted items for which `is_before` is true; these come first. Searches next to `guess`,
+/// then farther and farther away, so that a good guess takes few steps.
 pub fn partition_near(count: usize, guess: usize, is_before: impl Fn(usize) -> bool) -> usize {
     let guess = guess.min(count);
     let (mut low, mut high, mut step) = (guess, guess, 1);

@@ -1,9 +1,9 @@
-//! The one seam through which every byte goes to disk: files by numeric id, blocking calls, and queues of requests that
-//! are submitted and completed.
+//! The one interface through which every byte goes to disk: files by numeric id, blocking calls, and queues of requests
+//! that are submitted and completed.
 //!
-//! [`disk`](crate::disk) is the real one; the test kit has a simulated one. What may be assumed of a disk is in
-//! `docs/format/disk.md`: 512-byte sectors are atomic, nothing else is ordered or durable before a sync, names are
-//! durable after [`Storage::sync_dir`].
+//! [`disk`](crate::disk) implements it for real disks; the test kit has a simulated one. `docs/format/disk.md` says
+//! what may be assumed of a disk: 512-byte sectors are atomic, nothing else is ordered or durable before a sync, and
+//! names are durable after [`Storage::sync_dir`].
 
 mod reads;
 
@@ -35,7 +35,7 @@ pub enum FileId {
         /// The file's number within it.
         number: u32,
     },
-    /// `segment.K.N`: a stretch of the log of records of keyspace `K`; `N` is below [`MAX_TABLES`].
+    /// `segment.K.N`: a range of the record log of keyspace `K`; `N` is below [`MAX_TABLES`].
     Segment {
         /// The keyspace.
         keyspace: u32,
@@ -84,7 +84,7 @@ impl FileId {
         }
     }
 
-    /// Reads a file name back; anything else is not ours.
+    /// Parses a file name. `None` if it is not a database file's.
     pub fn parse(name: &str) -> Option<Self> {
         let (kind, numbers) = name.split_once('.')?;
         let id = match kind {
@@ -101,7 +101,7 @@ impl FileId {
             "scratch" => FileId::Scratch(numbers.parse().ok()?),
             _ => return None,
         };
-        // Signs and leading zeros are not ours.
+        // Names with signs or leading zeros are rejected.
         (id.to_string() == name).then_some(id)
     }
 }
@@ -120,7 +120,7 @@ impl fmt::Display for FileId {
     }
 }
 
-/// What a file is for. I/O is counted by it.
+/// The purpose of a file. I/O is counted by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileKind {
     /// Manifests.
@@ -133,7 +133,7 @@ pub enum FileKind {
     Pages,
     /// Tables of keyspaces.
     Table,
-    /// Segments of keyspaces' logs of records.
+    /// Segments of keyspaces' record logs.
     Segment,
     /// Files for one run.
     Scratch,
@@ -169,19 +169,19 @@ impl FileKind {
     }
 }
 
-/// How the bytes of a file travel.
+/// How the bytes of a file are transferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Past the page cache where the file system can (`O_DIRECT`): offsets, lengths and addresses of buffers are
-    /// multiples of the file's [unit](File::unit), for which multiples of 4096 bytes always do.
+    /// Past the page cache if the file system allows it (`O_DIRECT`). Offsets, lengths and buffer addresses must be
+    /// multiples of the file's [unit](File::unit); multiples of 4096 bytes always are.
     Direct,
-    /// Through the page cache, any alignment: a write is cheap and survives the process, not the machine.
+    /// Through the page cache, with any alignment. A write is cheap and survives the process, not the machine.
     Cached,
 }
 
 /// One database directory.
 pub trait Storage: Send + Sync + fmt::Debug {
-    /// The files that are there, in no order; names that are not ours are left out.
+    /// The files of the directory, in no order. Names of other files are left out.
     fn list(&self) -> Result<Vec<FileId>>;
     /// Makes a new empty file; an existing one is an error. The *name* is durable after [`sync_dir`](Self::sync_dir).
     fn create(&self, id: FileId, access: Access) -> Result<Arc<dyn File>>;
@@ -189,7 +189,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn open(&self, id: FileId, access: Access) -> Result<Arc<dyn File>>;
     /// Removes a file's name; durable after [`sync_dir`](Self::sync_dir).
     fn remove(&self, id: FileId) -> Result<()>;
-    /// The same, where others may have removed it.
+    /// Like [`remove`](Self::remove), but the file may be missing.
     fn remove_if_there(&self, id: FileId) -> Result<()> {
         match self.remove(id) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -198,18 +198,18 @@ pub trait Storage: Send + Sync + fmt::Debug {
     }
     /// Makes all creations and removals so far durable.
     fn sync_dir(&self) -> Result<()>;
-    /// Lets others open it, while handles of it are alive: from now on no file is changed any more, and reads fail with
-    /// [`Closed`](crate::Error::Closed). Waits for changes that have begun.
+    /// Lets another process open the directory while handles of it are alive: from now on no file is changed any more,
+    /// and reads fail with [`Closed`](crate::Error::Closed). Waits for changes that have begun.
     fn close(&self) {}
-    /// A queue for requests, from a pool; dropping it waits for what is in flight and gives it back.
+    /// A request queue from a pool. Dropping it waits for requests in flight and gives it back.
     fn queue(&self) -> Result<Box<dyn Queue>>;
-    /// Bytes that may still be reserved, about: others may take them first.
+    /// Bytes that may still be reserved, approximately: other processes may take them first.
     fn free_space(&self) -> Result<u64>;
-    /// Requests and bytes so far, as submitted to the device.
+    /// Requests and bytes submitted to the device so far.
     fn counters(&self) -> Counters {
         FileKind::ALL.iter().map(|kind| self.counters_of(*kind)).sum()
     }
-    /// Those of them that went to files of one kind.
+    /// The counters of one kind of files.
     fn counters_of(&self, kind: FileKind) -> Counters;
 }
 
@@ -223,8 +223,8 @@ pub trait File: Send + Sync + fmt::Debug {
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// The least that one transfer of a direct file has, in bytes: a power of two, at least 512. Multiples of 4096 do
-    /// wherever nothing smaller is wanted.
+    /// The smallest transfer of a direct file, in bytes: a power of two, at least 512. Callers that do not need small
+    /// transfers use multiples of 4096.
     fn unit(&self) -> usize {
         PAGE
     }
@@ -232,8 +232,8 @@ pub trait File: Send + Sync + fmt::Debug {
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
     /// Writes all of `buffer` at `offset`.
     fn write(&self, buffer: &[u8], offset: u64) -> Result<()>;
-    /// Has a page of a cached file zeroed as a whole in the kernel's cache, so that writes of parts of it do not read
-    /// it from the device first. No request in the counters: the device sees the page with what is written into it.
+    /// Zeroes a whole page of a cached file in the kernel's cache, so that partial writes do not read the page from the
+    /// device first. It is no request in the counters: the device sees the page when it is written.
     fn blank(&self, page: u64) -> Result<()> {
         self.write(&[0; PAGE], page)
     }
@@ -242,24 +242,24 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Reserves space for `length` bytes from `offset` on and makes the file at least long enough for them; new bytes,
     /// and holes, read as zero. The only call that gives [`NoSpace`](crate::Error::NoSpace).
     fn preallocate(&self, offset: u64, length: u64) -> Result<()>;
-    /// Gives the space of a range of whole pages within the file back; the range reads as zero, and must be
-    /// preallocated before it is written again. What a crash leaves of it before the next sync is unsure. False if the
-    /// file system cannot do it, now or ever, or not for all of the range.
+    /// Deallocates a range of whole pages within the file. The range reads as zero, and must be preallocated before it
+    /// is written again. After a crash before the next sync its contents are undefined. False if the file system cannot
+    /// do it, now or ever, or not for all of the range.
     fn punch(&self, offset: u64, length: u64) -> Result<bool>;
     /// Cuts or extends the file.
     fn set_len(&self, length: u64) -> Result<()>;
-    /// Bytes that it has of the disk: what was reserved or written, less the holes.
+    /// Bytes of disk that the file takes: reserved or written ones, less the holes.
     fn reserved(&self) -> Result<u64>;
-    /// Tells the kernel that its cached pages of this range are not needed (cached files, after a sync).
+    /// Tells the kernel that its cached pages of this range are not needed (for cached files, after a sync).
     fn forget(&self, offset: u64, length: u64);
     /// The operating system's file for a request, for drivers that need it; `None` in a simulation. It may have to be
-    /// opened again.
+    /// reopened.
     fn system(&self, _op: Op) -> Option<Result<Arc<ecotone_sys::file::File>>> {
         None
     }
 }
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// Fill the first `len` bytes of the block.
@@ -271,9 +271,9 @@ pub enum Op {
 /// One transfer between a block of memory and a file. The queue owns the block until it completes.
 #[derive(Debug)]
 pub struct Request {
-    /// Where.
+    /// The file to transfer to or from.
     pub file: Arc<dyn File>,
-    /// What.
+    /// The direction.
     pub op: Op,
     /// Byte offset in the file, a multiple of its unit for direct files.
     pub offset: u64,
@@ -281,7 +281,7 @@ pub struct Request {
     pub block: Block,
     /// Bytes to transfer, from the start of the block.
     pub len: usize,
-    /// The caller's own mark, given back with the completion.
+    /// The caller's tag, returned with the completion.
     pub tag: u64,
 }
 
@@ -296,14 +296,14 @@ pub struct Completion {
 
 /// Requests in flight. Used by one thread at a time; completions come in any order.
 pub trait Queue: Send + fmt::Debug {
-    /// Takes a request; it may start at once or with the next [`complete`](Self::complete). Blocks while the queue is
+    /// Submits a request. It may start at once or with the next [`complete`](Self::complete). Blocks while the queue is
     /// full.
     fn submit(&mut self, request: Request);
-    /// Starts what was submitted, waits until at least `at_least` requests (or all, if fewer) are finished, and appends
-    /// all finished ones to `done`.
+    /// Starts all submitted requests, waits until at least `at_least` (or all, if fewer) are finished, and appends all
+    /// finished ones to `done`.
     fn complete(&mut self, at_least: usize, done: &mut Vec<Completion>);
-    /// Completes as [`complete`](Self::complete) does and puts the blocks of all finished requests back to `free`;
-    /// gives the first failure.
+    /// Completes as [`complete`](Self::complete) does, and returns the blocks of all finished requests to `free`.
+    /// Returns the first failure.
     fn take_back(&mut self, at_least: usize, free: &mut Vec<Block>) -> Result<()> {
         let mut done = Vec::new();
         self.complete(at_least, &mut done);
@@ -314,7 +314,7 @@ pub trait Queue: Send + fmt::Debug {
         }
         result
     }
-    /// Requests taken and not yet given back.
+    /// Requests submitted and not yet completed.
     fn in_flight(&self) -> usize;
 }
 

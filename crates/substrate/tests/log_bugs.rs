@@ -1,9 +1,9 @@
 //! Each known bug of the log is caught by the stories that the log passes without it.
 #![cfg(feature = "bugs")]
 
-#[path = "log/house.rs"]
+#[path = "log/fixture.rs"]
 #[allow(dead_code, reason = "the stories need a part of it")]
-mod house;
+mod fixture;
 #[path = "log/story.rs"]
 mod story;
 

@@ -1,8 +1,10 @@
-//! The driver for systems without io_uring: `pread` and `pwrite`, one after the other, on the thread that completes.
+//! The driver for systems without io_uring: `pread` and `pwrite`, one after the other, on the thread that asks for
+//! completions.
 
 use crate::transfer::{Driver, ENTRIES, Finished, Transfer};
 
-/// A queue that works when it is asked for completions. What was submitted is done even if the queue is dropped.
+/// A queue that does its transfers when it is asked for completions. Submitted transfers are done even if the queue is
+/// dropped.
 #[derive(Debug)]
 pub struct Blocking<C> {
     waiting: Vec<Transfer<C>>,
@@ -17,7 +19,7 @@ impl<C> Default for Blocking<C> {
 }
 
 impl<C> Blocking<C> {
-    /// One in the place of a better one, which is not to be kept.
+    /// A temporary queue that stands in for a better driver; it is not kept.
     pub fn for_once() -> Self {
         Blocking { waiting: Vec::new(), ready: Vec::new(), is_for_once: true }
     }
@@ -45,7 +47,7 @@ impl<C: Send + std::fmt::Debug> Driver<C> for Blocking<C> {
         self.waiting.push(transfer);
     }
 
-    /// Does everything that waits, whatever `at_least` says.
+    /// Does all waiting transfers, whatever `at_least` is.
     fn complete(&mut self, _at_least: usize, done: &mut Vec<Finished<C>>) {
         self.work();
         done.append(&mut self.ready);

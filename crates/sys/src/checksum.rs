@@ -1,12 +1,12 @@
 //! CRC-32C (Castagnoli), in hardware where the processor has it.
 
-/// The checksum of `bytes`, continued from `seed` (0, or the checksum of what stands before).
+/// The checksum of `bytes`, continued from `seed` (0, or the checksum of the bytes before them).
 #[inline]
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(seed, bytes)
 }
 
-/// The checksum of several parts as if they stood one behind the other, continued from `seed`.
+/// The checksum of several parts as if they were one after the other, continued from `seed`.
 #[inline]
 pub fn crc32c_parts(seed: u32, parts: &[&[u8]]) -> u32 {
     parts.iter().fold(seed, |sum, part| crc32c(sum, part))

@@ -1,4 +1,4 @@
-//! Opens LMDB, which the benchmark measures: mapping a file that others could change is `unsafe`, so it is done here.
+//! Opens LMDB for the benchmark. Mapping a file that others could change is `unsafe`, so it is done here.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ pub struct Options {
     pub map_size: usize,
     /// The most threads that read at once.
     pub readers: u32,
-    /// Whether a commit waits for the disk. Without, a power failure may damage the whole database.
+    /// Whether a commit waits for the disk. If not, a power failure may damage the whole database.
     pub sync: bool,
 }
 
-/// Opens the environment in `directory`, or makes it. It does not read ahead, and does not zero fresh pages.
+/// Opens the environment in `directory`, or creates it. It does not read ahead, and does not zero fresh pages.
 ///
 /// # Errors
-/// What LMDB says: the directory is missing, the file is no database, the mapping does not fit.
+/// As LMDB reports them: the directory is missing, the file is no database, the mapping does not fit.
 pub fn open(directory: &Path, options: Options) -> Result<Env> {
     let mut flags = EnvFlags::NO_READ_AHEAD | EnvFlags::NO_MEM_INIT;
     flags.set(EnvFlags::NO_SYNC, !options.sync);

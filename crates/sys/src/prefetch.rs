@@ -1,10 +1,10 @@
-//! A hint to the processor's caches.
+//! Hints to the processor's caches.
 
 #[cfg(target_arch = "x86_64")]
 use std::{arch::asm, ptr};
 
-/// Asks for the cache line in which `value` begins, to be written soon. It changes nothing but time, and does nothing
-/// on processors other than x86-64.
+/// Prefetches the cache line in which `value` begins, for a write. It affects only time, and does nothing on processors
+/// other than x86-64.
 pub fn prefetch_write<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: PREFETCHW is a hint: it never faults, whatever the address, changes neither memory nor registers nor
@@ -16,8 +16,8 @@ pub fn prefetch_write<T>(value: &T) {
     let _ = value;
 }
 
-/// Asks for the cache line in which `value` begins, to be read soon. It changes nothing but time, and does nothing on
-/// processors other than x86-64.
+/// Prefetches the cache line in which `value` begins, for a read. It affects only time, and does nothing on processors
+/// other than x86-64.
 pub fn prefetch_read<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: PREFETCHT0 is a hint: it never faults, whatever the address, and changes neither memory nor registers nor

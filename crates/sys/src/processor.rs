@@ -1,10 +1,10 @@
-//! How long a thread had a processor.
+//! The CPU time of a thread.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Time of a processor that the calling thread has had so far.
+/// CPU time that the calling thread has used so far.
 pub fn used() -> Duration {
     // The kernel gives nothing below zero.
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()

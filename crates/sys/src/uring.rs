@@ -18,11 +18,11 @@ use rustix::{
 use crate::{
     chunk::{Arena, CHUNK_BYTES, Size},
     file::File,
-    patience::Patience,
+    spin::Patience,
     transfer::{Driver, ENTRIES, Finished, Transfer},
 };
 
-/// How often who cannot ask the kernel to be woken looks for what it has completed.
+/// The interval at which a thread that the kernel cannot wake looks for completions.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 /// A transfer that the kernel may be working on, and the bytes of it that are done.
@@ -34,17 +34,17 @@ struct Pending<C> {
 
 /// An io_uring with the transfers it works on. Dropping it waits for all of them.
 ///
-/// The system may forbid it after it was made (a sandbox that is put up later). Then it is broken: what the kernel has
-/// taken is completed by it, which shows in memory that both share; the rest, and what comes, is done one after the
-/// other without it.
+/// The system may forbid io_uring after the ring was made (a sandbox that is put up later). Then the ring is broken:
+/// the kernel completes the entries that it has taken, which shows in memory that both share. The other transfers are
+/// done one after the other without the ring.
 pub struct Ring<C> {
     ring: IoUring,
-    /// Slots whose entry the kernel has not taken when it was asked last, in the order in which they were pushed.
+    /// Slots whose entry the kernel had not taken at the last call, in the order in which they were pushed.
     pushed: VecDeque<usize>,
-    /// Why it is broken.
+    /// The error that broke the ring.
     broken: Option<io::Error>,
-    /// By the number that the kernel gives back. Each has at most one entry in the ring, so the ring's queues never
-    /// overflow.
+    /// The transfers, by the number that the kernel gives back. Each has at most one entry in the ring, so the ring's
+    /// queues never overflow.
     slots: Vec<Option<Pending<C>>>,
     free: Vec<usize>,
     ready: Vec<Finished<C>>,
@@ -53,13 +53,13 @@ pub struct Ring<C> {
 
 /// A ring of so many entries.
 fn ring_of(entries: u32) -> io::Result<IoUring> {
-    // Saves interrupting the thread for each completion; kernels before 5.19 do not know it.
+    // Saves an interrupt of the thread for each completion; kernels before 5.19 do not know the flag.
     IoUring::builder().setup_coop_taskrun().build(entries).or_else(|_| IoUring::new(entries))
 }
 
 impl<C> Ring<C> {
-    /// Makes a ring for [`ENTRIES`] transfers, whose thread polls a while before it sleeps, or does not. Fails where
-    /// the system has no io_uring, forbids it or is short of resources.
+    /// Makes a ring for [`ENTRIES`] transfers; `polls` says whether its thread polls a while before it sleeps. Fails
+    /// where the system has no io_uring, forbids it or is short of resources.
     pub fn new(polls: bool) -> io::Result<Self> {
         let (ring, slots) = (ring_of(ENTRIES as u32)?, (0..ENTRIES).map(|_| None).collect());
         let (pushed, free, ready) = (VecDeque::new(), (0..ENTRIES).rev().collect(), Vec::new());
@@ -88,8 +88,8 @@ impl<C> Ring<C> {
         self.pushed.push_back(slot);
     }
 
-    /// Does the rest of the transfer in `slot` without the ring. The kernel does not have it, and is asked for nothing
-    /// any more.
+    /// Does the rest of the transfer in `slot` without the ring. The kernel does not have its entry, and is never
+    /// called again.
     fn perform(&mut self, slot: usize) {
         let Some(Pending { transfer: Transfer { file, write, offset, block, len, .. }, done }) = &mut self.slots[slot]
         else {
@@ -113,7 +113,7 @@ impl<C> Ring<C> {
         assert!(pushed.is_ok(), "a slot has one entry in the ring, and there are as many entries as slots");
     }
 
-    /// Hands what was pushed to the kernel and waits for `want` completions. May return early.
+    /// Hands the pushed entries to the kernel and waits for `want` completions. May return early.
     fn enter(&mut self, want: usize) {
         if self.broken.is_some() {
             return thread::sleep(LOOK_AGAIN);
@@ -130,7 +130,7 @@ impl<C> Ring<C> {
         }
     }
 
-    /// Never asks the kernel again. What it has not taken it does not take then.
+    /// Never calls the kernel again. Entries that it has not taken stay untaken.
     #[cold]
     fn do_without(&mut self, error: io::Error) {
         tracing::warn!(%error, "io_uring stopped working here: its requests are done one after the other from now on");
@@ -138,7 +138,7 @@ impl<C> Ring<C> {
         mem::take(&mut self.pushed).into_iter().for_each(|slot| self.perform(slot));
     }
 
-    /// Takes over what the kernel has completed.
+    /// Takes the completions of the kernel.
     fn reap(&mut self) {
         loop {
             let Some(entry) = self.ring.completion().next() else { return };
@@ -146,7 +146,7 @@ impl<C> Ring<C> {
         }
     }
 
-    /// Notes the kernel's answer for a slot, and goes on with a transfer that is not whole.
+    /// Notes the kernel's answer for a slot, and continues a transfer that is not whole.
     fn advance(&mut self, slot: usize, answer: i32) {
         let Some(Pending { transfer, done }) = &mut self.slots[slot] else { return };
         let result = match usize::try_from(answer) {
@@ -186,7 +186,7 @@ impl<C> Ring<C> {
     }
 }
 
-/// Adds `count` transferred bytes; the result of the transfer if that was all of it.
+/// Adds `count` transferred bytes; gives the result of the transfer if it is complete.
 fn step<C>(transfer: &Transfer<C>, done: &mut usize, count: usize) -> Option<io::Result<usize>> {
     if *done + count >= transfer.len {
         return Some(Ok(transfer.len));
@@ -248,8 +248,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// One whose thread polls a while before it sleeps. Fails where the system has no io_uring, forbids it or is short
-    /// of resources.
+    /// A reader whose thread polls a while before it sleeps. Fails where the system has no io_uring, forbids it or is
+    /// short of resources.
     pub fn new() -> io::Result<Self> {
         Ok(Reader { ring: ring_of(1)?, patience: Patience::new(true) })
     }
@@ -278,7 +278,7 @@ impl Reader {
         while let Err(error) = self.ring.submit() {
             match Errno::from_io_error(&error) {
                 _ if self.ring.submission().is_empty() => return Ok(()),
-                // It may be short of memory for requests for the moment.
+                // The kernel may be short of memory for requests for the moment.
                 Some(Errno::INTR | Errno::AGAIN | Errno::BUSY) => thread::yield_now(),
                 _ => return Err(error),
             }
@@ -286,7 +286,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The kernel's answer to the one entry. There is no way back without it.
+    /// Waits for the kernel's answer to the one entry. The function never returns without it.
     fn answer(&mut self) -> i32 {
         loop {
             let ring = &mut self.ring;

@@ -1,8 +1,8 @@
-//! What proves Ecotone's contracts: a simulated disk and clock, a reference model, two tiny engines, and
-//! suites for any engine (`docs/reliability.md`).
+//! The test kit of Ecotone: a simulated disk and clock, a reference model, tiny engines, and suites for any engine
+//! (`docs/reliability.md`).
 //!
-//! Start at [`sim::SimStorage`], the disk that can lose power at any I/O, and [`model::Model`], which judges what was
-//! recovered; [`suite::campaign`] brings both together.
+//! Start at [`sim::SimStorage`], a disk that can lose power at any I/O, and at [`model::Model`], which checks the
+//! recovered data. [`suite::campaign`] uses both together.
 
 pub mod fuzz;
 pub mod model;

@@ -1,10 +1,10 @@
-//! Files that are written once (`ecotone_substrate::table`): what the tests of all their kinds share.
+//! Shared tests for all kinds of files that are written once (`ecotone_substrate::table`).
 
 use ecotone_substrate::{
     Error, Result,
     limits::PAGE,
     storage::FileId,
-    table::{Name, Place},
+    table::{BlockAddress, FileIdentity},
 };
 use ecotone_sys::checksum::crc32c;
 
@@ -31,15 +31,15 @@ pub fn seal_header(file: FileId, bytes: &mut [u8]) {
 }
 
 /// Puts a right checksum into a block.
-pub fn seal_block(place: Place, bytes: &mut [u8]) {
+pub fn seal_block(place: BlockAddress, bytes: &mut [u8]) {
     let sum = place.checksum(bytes);
     bytes[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// A table on a disk that is damaged again and again, and a call that reads all of it.
+/// A table on a disk that is damaged repeatedly, and a call that reads all of it.
 pub struct Damaged<'t> {
     disk: &'t SimStorage,
-    name: Name,
+    name: FileIdentity,
     whole: Vec<u8>,
     read: &'t dyn Fn() -> Result<()>,
 }
@@ -49,7 +49,7 @@ impl<'t> Damaged<'t> {
     ///
     /// # Panics
     /// If it cannot be read.
-    pub fn new(disk: &'t SimStorage, name: Name, read: &'t dyn Fn() -> Result<()>) -> Damaged<'t> {
+    pub fn new(disk: &'t SimStorage, name: FileIdentity, read: &'t dyn Fn() -> Result<()>) -> Damaged<'t> {
         read().expect("the table is whole");
         Damaged { disk, name, whole: disk.files()[&name.file()].clone(), read }
     }
@@ -59,7 +59,7 @@ impl<'t> Damaged<'t> {
         &self.whole
     }
 
-    /// The place in the table that an error names.
+    /// The offset in the table that an error names.
     pub fn place(&self, error: &Error) -> Option<u64> {
         match error {
             Error::Corruption { file, offset, .. } if *file == self.name.file().to_string() => Some(*offset),
@@ -74,7 +74,7 @@ impl<'t> Damaged<'t> {
         self.replace(&bytes)
     }
 
-    /// Puts other bytes in the place of the table's, and reads.
+    /// Replaces the bytes of the table, and reads.
     pub fn replace(&self, bytes: &[u8]) -> Result<()> {
         let file = self.name.file();
         self.disk.put(file, bytes);
@@ -83,10 +83,10 @@ impl<'t> Damaged<'t> {
         read
     }
 
-    /// Cuts the table in many places, and makes it longer.
+    /// Cuts the table at many lengths, and makes it longer.
     ///
     /// # Panics
-    /// If that is read without an error that names a place.
+    /// If the table is read without an error that names an offset.
     pub fn every_other_length_is_noticed(&self) {
         let length = self.whole.len();
         for length in [0, 1, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE, length - PAGE, length - 1, length + PAGE] {
@@ -97,11 +97,11 @@ impl<'t> Damaged<'t> {
         }
     }
 
-    /// Flips each bit of the header up to byte `end`, and puts the checksum right. Bytes of which `may_be` is true can
+    /// Flips each bit of the header up to byte `end`, and puts the checksum right. Bytes of which `may_be` is true may
     /// have other values.
     ///
     /// # Panics
-    /// If one that makes no sense is read without an error that names a place.
+    /// If an impossible header is read without an error that names an offset.
     pub fn a_header_that_makes_no_sense_is_noticed(&self, end: usize, may_be: impl Fn(usize) -> bool) {
         for (offset, bit) in (4..end).flat_map(|offset| (0..8).map(move |bit| (offset, bit))) {
             let mut bytes = self.whole.clone();

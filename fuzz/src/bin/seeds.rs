@@ -8,13 +8,13 @@ use ecotone_engines::{
     adaptive::{AdaptiveOptions, blob::Blob},
     hash::{
         self,
-        cold::{RunKind, RunWriter, Stretch},
+        cold::{RunKind, RunWriter, HashRange},
         log::Address,
     },
     lsm::{
         LsmOptions, blob,
-        structure::{Become, Change, CoverEdit, Covers, Place, Structure},
-        table::{Compression, Kind, Options, TableWriter, Wanted},
+        manifest::{RangeEditKind, VersionEdit, PagedRangeEdit, PagedRanges, RunId, LevelManifest},
+        table::{Compression, IndexKind, Options, TableWriter, IndexOptions},
     },
 };
 use ecotone_fuzz::{ENGINES, files};
@@ -106,10 +106,10 @@ fn hot_log() -> io::Result<()> {
 
 /// A table with each kind of index, and a block of one.
 fn tables() -> io::Result<()> {
-    let kinds = Kind::ALL.map(|kind| (kind, Compression::None));
-    for (kind, compression) in kinds.into_iter().chain([(Kind::Linear, Compression::Lz4)]) {
+    let kinds = IndexKind::ALL.map(|kind| (kind, Compression::None));
+    for (kind, compression) in kinds.into_iter().chain([(IndexKind::Linear, Compression::Lz4)]) {
         let disk = SimStorage::new(1);
-        let options = Options { block: 4096, filter_bits: 10, compression, index: Wanted::of(kind, 2000) };
+        let options = Options { block: 4096, filter_bits: 10, compression, index: IndexOptions::of(kind, 2000) };
         let environment = disk.environment(NAME.database, 4 << 20);
         let mut writer = TableWriter::create(&environment, NAME, options).map_err(io::Error::other)?;
         for number in 0..200_u32 {
@@ -130,16 +130,16 @@ fn tables() -> io::Result<()> {
 /// An empty root, a flush, and a compaction of what it made; in an adaptive keyspace a range that is covered there, and
 /// one that is opened.
 fn structures() -> io::Result<()> {
-    let (run, level) = (Place::Run(0), Place::Level(1));
+    let (run, level) = (RunId::L0(0), RunId::LAST);
     let [a, b, c] = [1, 2, 300].map(|number| File { number, birth: 1 << 32 | u64::from(number) });
-    let flush = Change { comes: vec![(run, a), (run, b)], ..Change::default() };
-    let compaction = Change { goes: vec![a, b], comes: vec![(level, b), (level, c)], ..Change::default() };
-    let edit = |lower: &[u8], becomes| CoverEdit { lower: lower.to_vec(), upper: b"c".to_vec(), becomes };
-    let covers = vec![edit(b"a", Become::Covered(level)), edit(b"b", Become::Open)];
-    let cover = Change { covers, ..Change::default() };
-    let lsm = blob::encode(LsmOptions::default(), &Structure::default());
+    let flush = VersionEdit { added: vec![(run, a), (run, b)], ..VersionEdit::default() };
+    let compaction = VersionEdit { deleted: vec![a, b], added: vec![(level, b), (level, c)], ..VersionEdit::default() };
+    let edit = |lower: &[u8], kind| PagedRangeEdit { lower: lower.to_vec(), upper: b"c".to_vec(), kind };
+    let paged_ranges = vec![edit(b"a", RangeEditKind::Add(level)), edit(b"b", RangeEditKind::Reactivate)];
+    let cover = VersionEdit { paged_ranges, ..VersionEdit::default() };
+    let lsm = blob::encode(LsmOptions::default(), &LevelManifest::default());
     save("structure", "lsm", &[&lsm, &flush.encode(), &compaction.encode()].map(behind_length).concat())?;
-    let root = Blob { options: AdaptiveOptions::default(), covers: Covers::default(), lsm, tree: Vec::new() };
+    let root = Blob { options: AdaptiveOptions::default(), paged_ranges: PagedRanges::default(), lsm, tree: Vec::new() };
     let records = [flush, compaction, cover].map(|change| [&[1], &*change.encode()].concat());
     let parts: Vec<_> = [root.encode()].iter().chain(&records).map(behind_length).collect();
     save("structure", "adaptive", &parts.concat())
@@ -154,7 +154,7 @@ fn behind_length(part: impl AsRef<[u8]>) -> Vec<u8> {
 fn hash_structures() -> io::Result<()> {
     use hash::structure::{Change, LogFile, Part, Structure};
     let [log, delta, base] = [1, 2, 300].map(|number| File { number, birth: 1 << 32 | u64::from(number) });
-    let part = |base| Part { stretch: Stretch::ALL, base };
+    let part = |base| Part { stretch: HashRange::ALL, base };
     let page = |number: u64| Address::new(number * 4096);
     let changes = [
         Change::Segment(LogFile { file: log, from: Address::FIRST, bytes: 1 << 20 }),

@@ -1,4 +1,4 @@
-//! One thread's operations against the store, many at a time.
+//! Runs the operations of one thread against the store in batches.
 
 use crate::{
     bench::judge,
@@ -11,24 +11,23 @@ use crate::{
     workload::Kind,
 };
 
-/// Buffers of a batch, kept from one to the next.
+/// Buffers of a batch, reused for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     keys: Pack,
     values: Pack,
-    /// Of each key its identity and the version that is acknowledged.
+    /// The identity of each key, and its acknowledged version.
     expected: Vec<(u64, u64)>,
     tickets: Vec<Ticket>,
 }
 
-/// Whether a kind of operation is done for many keys at a time.
+/// Whether this kind of operation runs in batches.
 fn is_batched(kind: Kind) -> bool {
     matches!(kind, Kind::Read | Kind::Update | Kind::Load | Kind::Insert)
 }
 
 impl Executor<'_> {
-    /// Carries out several operations: the reads with one call, then the writes as one batch, then what has no batches
-    /// one by one.
+    /// Runs several operations: the reads with one call, then the writes as one batch, then the rest one by one.
     pub(crate) fn batch(&mut self, operations: &[Operation], buffers: &mut Buffers) -> Result<Outlook> {
         self.read_many(operations, buffers)?;
         let outlook = self.write_many(operations, buffers)?;
@@ -87,7 +86,8 @@ impl Executor<'_> {
         Ok(outlook)
     }
 
-    /// Makes the key of a write and gives its identity and version; `None` for what is not written in batches.
+    /// Builds the key of a write and returns its identity and version; `None` for a kind that is not written in
+    /// batches.
     fn prepare(
         &mut self,
         operation: Operation,

@@ -1,4 +1,4 @@
-//! What all phases and threads of a run share.
+//! The context that all phases and threads of a run share.
 
 use crate::{
     error::{Error, Result, WrongAnswer},
@@ -12,10 +12,10 @@ use crate::{
 /// Whether an answer was right.
 pub(crate) type Verdict = std::result::Result<(), Wrong>;
 
-/// A store with the keys and values that belong into it.
-pub(crate) struct Bench {
+/// A store with its keys and values.
+pub(crate) struct RunContext {
     pub(crate) store: Box<dyn Store>,
-    /// Whether answers are checked, which only the null store's are not.
+    /// Whether answers are checked; false only for the null store.
     pub(crate) checks: bool,
     pub(crate) keys: Keys,
     /// Bytes of every value.
@@ -27,8 +27,8 @@ pub(crate) struct Bench {
     pub(crate) inserts: Inserts,
 }
 
-impl Bench {
-    /// No read of the key with this identity that begins now may give an older version.
+impl RunContext {
+    /// A lower bound for the version that a read of this key may return, if the read starts now.
     pub(crate) fn acknowledged(&self, identity: u64) -> u64 {
         self.versions.as_ref().map_or(0, |versions| versions.acknowledged(identity))
     }
@@ -44,31 +44,31 @@ impl Bench {
         }
     }
 
-    /// The write was acknowledged.
+    /// Records that the write was acknowledged.
     pub(crate) fn end_write(&self, ticket: Option<Ticket>) {
         if let (Some(versions), Some(ticket)) = (&self.versions, ticket) {
             versions.end(ticket);
         }
     }
 
-    /// Checks what a store gave for a key with this identity.
+    /// Checks the store's answer for a key with this identity.
     pub(crate) fn check(&self, value: Option<&[u8]>, key: &[u8], identity: u64, acknowledged: u64) -> Verdict {
         if self.checks { value::check(value, key, identity, self.value_size, acknowledged) } else { Ok(()) }
     }
 
-    /// The verdict while the store has not answered yet.
+    /// The verdict before the store has answered.
     pub(crate) fn unanswered(&self) -> Verdict {
         if self.checks { Err(Wrong::Missing) } else { Ok(()) }
     }
 }
 
-/// A store's answer was wrong.
+/// The error for a wrong answer.
 fn wrong(key: &[u8], wrong: &Wrong) -> Error {
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     Box::new(WrongAnswer(format!("the store lost or changed a record: key {hex}: {wrong}")))
 }
 
-/// The verdict of one read as the run's result.
+/// Turns the verdict of one read into the run's result.
 pub(crate) fn judge(key: &[u8], verdict: Verdict) -> Result<()> {
     verdict.map_err(|fault| wrong(key, &fault))
 }

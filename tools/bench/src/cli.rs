@@ -6,7 +6,8 @@ use clap::{Args, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    distribution::Shape, keys::Order, leg::Leg, size, store, suite::SuiteOptions, warmup::Warmup, workload::Workload,
+    distribution::Shape, keys::Order, size, step::WorkloadStep, store, suite::SuiteOptions, warmup::Warmup,
+    workload::Workload,
 };
 
 /// Workloads and measurements for Ecotone and its rivals. Results go to standard output, everything else to standard
@@ -119,8 +120,8 @@ pub(crate) struct RunOptions {
     pub(crate) workload: Workload,
     /// Workloads to measure after it in the stores that stay open, all rounds of one before the next, each with so many
     /// operations or as --operations or --seconds say; the warm-up is of --workload alone.
-    #[arg(long, value_name = "WORKLOAD[:OPERATIONS]", value_parser = Leg::parse, value_delimiter = ',', requires = "stay_open", conflicts_with = "trace")]
-    pub(crate) then: Vec<Leg>,
+    #[arg(long, value_name = "WORKLOAD[:OPERATIONS]", value_parser = WorkloadStep::parse, value_delimiter = ',', requires = "stay_open", conflicts_with = "trace")]
+    pub(crate) then: Vec<WorkloadStep>,
     /// Which records the operations are for; the default is the workload's usual one.
     #[arg(long, value_enum)]
     pub(crate) distribution: Option<Shape>,
@@ -203,13 +204,13 @@ pub(crate) struct RunOptions {
 
 impl RunOptions {
     /// All workloads that are measured in the store, in their order.
-    pub(crate) fn legs(&self) -> impl Iterator<Item = Leg> {
-        iter::once(Leg::of(self.workload)).chain(self.then.iter().copied())
+    pub(crate) fn steps(&self) -> impl Iterator<Item = WorkloadStep> {
+        iter::once(WorkloadStep::of(self.workload)).chain(self.then.iter().copied())
     }
 
-    /// The same without their lengths.
+    /// The workloads of [`steps`](Self::steps), without their lengths.
     pub(crate) fn workloads(&self) -> impl Iterator<Item = Workload> {
-        self.legs().map(|leg| leg.workload)
+        self.steps().map(|leg| leg.workload)
     }
 }
 

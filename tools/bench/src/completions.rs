@@ -1,11 +1,12 @@
-//! What the threads of a phase have completed, and the longest time in which none completed anything.
+//! Counts the operations that the threads of a phase completed, and measures the longest stall: the longest time in
+//! which no operation completed.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
-/// One thread's operations; on a cache line of its own, because every operation writes it. Only its thread does.
+/// One thread's count. It has its own cache line, because its thread writes it after every operation; no other does.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Done {
@@ -14,7 +15,7 @@ struct Done {
     last: AtomicU64,
 }
 
-/// Watches all threads of a phase. Times are counted from its making.
+/// Watches all threads of a phase. Times count from the creation of this value.
 #[derive(Debug)]
 pub(crate) struct Completions {
     epoch: Instant,
@@ -28,8 +29,8 @@ impl Completions {
         Completions { epoch: Instant::now(), threads, longest_stall: AtomicU64::new(0) }
     }
 
-    /// `operations` operations of `thread` that began at `begin` ended at `end`. The others are asked only where this
-    /// may be the longest stall so far.
+    /// Records that `operations` operations of `thread` ran from `begin` to `end`. The other threads are read only if
+    /// this may be the longest stall so far.
     pub(crate) fn add(&self, thread: usize, operations: u64, begin: Instant, end: Instant) {
         let (begin, end) = (self.nanoseconds(begin), self.nanoseconds(end));
         if end.saturating_sub(begin) > self.longest_stall.load(Relaxed) {
@@ -46,7 +47,7 @@ impl Completions {
         self.threads.iter().map(|done| done.operations.load(Relaxed)).sum()
     }
 
-    /// The longest time in which operations were under way and none ended.
+    /// The longest time in which operations were in flight and none completed.
     pub(crate) fn longest_stall(&self) -> Duration {
         Duration::from_nanos(self.longest_stall.load(Relaxed))
     }
@@ -66,13 +67,13 @@ mod tests {
         let at = |milliseconds| completions.epoch + Duration::from_millis(milliseconds);
         completions.add(0, 1, at(0), at(5));
         assert_eq!(completions.longest_stall(), Duration::from_millis(5));
-        // The second thread is slow, but the first one ended an operation meanwhile.
+        // The second thread is slow, but the first one completes an operation meanwhile.
         completions.add(0, 1, at(5), at(8));
         completions.add(1, 1, at(0), at(9));
         assert_eq!(completions.longest_stall(), Duration::from_millis(5));
         completions.add(0, 1, at(8), at(30));
         assert_eq!(completions.longest_stall(), Duration::from_millis(21));
-        // Nothing was asked of the store from 30 to 90.
+        // The store was idle from 30 to 90.
         completions.add(1, 3, at(90), at(95));
         assert_eq!(completions.longest_stall(), Duration::from_millis(21));
         assert_eq!(completions.operations(), 7);

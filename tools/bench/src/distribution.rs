@@ -1,4 +1,4 @@
-//! Which record an operation is for.
+//! Chooses the record of an operation.
 
 use clap::ValueEnum;
 use rand::Rng;
@@ -27,7 +27,7 @@ pub(crate) enum Shape {
     Trace,
 }
 
-/// Part of the operations that go to the hot spot, in percent.
+/// The percentage of operations that go to the hot spot.
 const HOT_OPERATIONS: u64 = 80;
 /// The hot spot is one record in this many.
 const HOT_RECORDS: u64 = 100;
@@ -40,24 +40,24 @@ pub(crate) struct Distribution {
     shape: Shape,
     zipf: Option<Zipf>,
     spread: Permutation,
-    /// The records of a stretch.
+    /// The records of a range of keys (shape `Stretch`).
     stretch: Vec<u64>,
 }
 
 impl Distribution {
-    /// Over `records`, at least 1; `theta` counts for the shapes that follow Zipf.
+    /// A distribution over `records` records, at least 1. `theta` matters only for the shapes that follow Zipf's law.
     pub(crate) fn new(shape: Shape, records: u64, theta: f64) -> Self {
         let zipf = matches!(shape, Shape::Zipfian | Shape::Latest).then(|| Zipf::new(records, theta));
         Distribution { shape, zipf, spread: Permutation::new(records, SPREAD), stretch: Vec::new() }
     }
 
-    /// Over the records of a stretch, of which there is one at least.
+    /// A distribution over the records of a key range, which has at least one.
     pub(crate) fn over(stretch: Vec<u64>) -> Self {
         Distribution { stretch, ..Self::new(Shape::Stretch, 1, 0.0) }
     }
 
-    /// Draws a record. `progress` is the part of the run that is over, 0 to 1; `newest` is one above the newest record,
-    /// at least the number of records.
+    /// Draws a record. `progress` is the elapsed fraction of the run, 0 to 1. `newest` is one above the newest record
+    /// and at least the number of records.
     pub(crate) fn sample(&self, rng: &mut impl Rng, progress: f64, newest: u64) -> u64 {
         let records = self.spread.size();
         match (self.shape, &self.zipf) {
@@ -79,8 +79,7 @@ fn hotspot(rng: &mut impl Rng, records: u64, progress: f64) -> u64 {
     (start + below(rng.next_u64(), hot).0) % records
 }
 
-/// The part of all draws that misses a memory that keeps the hottest `kept` records; `None` for shapes whose hot
-/// records change.
+/// The fraction of draws that miss a cache of the hottest `kept` records; `None` for shapes whose hot records change.
 pub(crate) fn ideal_miss(shape: Shape, records: u64, theta: f64, kept: u64) -> Option<f64> {
     match shape {
         Shape::Uniform => Some(1.0 - kept.min(records) as f64 / records as f64),

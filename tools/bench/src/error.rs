@@ -1,8 +1,8 @@
-//! What ends a run early.
+//! The errors that end a run early.
 
 use std::{fmt, path::Path};
 
-/// Any failure, with a sentence for the user. Only [`WrongAnswer`] is told apart, because the status of a row is.
+/// Any failure, with a sentence for the user. Only [`WrongAnswer`] is distinguished, because it sets the row's status.
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 /// The result of anything that can end a run.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -19,7 +19,7 @@ impl fmt::Display for WrongAnswer {
 
 impl std::error::Error for WrongAnswer {}
 
-/// Says what was tried on which file.
+/// Adds the attempted action and the file to an error.
 pub(crate) trait Context<T> {
     /// `action` is a verb, such as `read`.
     fn context(self, action: &str, path: &Path) -> Result<T>;

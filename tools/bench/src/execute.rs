@@ -1,7 +1,7 @@
-//! One thread's operations against the store, one by one.
+//! Runs the operations of one thread against the store, one by one.
 
 use crate::{
-    bench::{Bench, judge},
+    bench::{RunContext, judge},
     error::Result,
     generator::Operation,
     store::End,
@@ -9,24 +9,24 @@ use crate::{
     workload::Kind,
 };
 
-/// Bytes of keys and values that the user of the store saw.
+/// Bytes of keys and values that passed between the store and its user.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traffic {
     pub(crate) read: u64,
     pub(crate) written: u64,
 }
 
-/// Whether a run can go on.
+/// Whether a run can continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outlook {
     GoOn,
-    /// There are no keys left for new records.
+    /// No keys are left for new records.
     KeysUsedUp,
 }
 
-/// Carries operations out and checks every answer.
+/// Runs operations and checks every answer.
 pub(crate) struct Executor<'a> {
-    pub(super) bench: &'a Bench,
+    pub(super) bench: &'a RunContext,
     pub(super) thread: usize,
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
@@ -34,16 +34,16 @@ pub(crate) struct Executor<'a> {
 }
 
 impl<'a> Executor<'a> {
-    pub(crate) fn new(bench: &'a Bench, thread: usize) -> Self {
+    pub(crate) fn new(bench: &'a RunContext, thread: usize) -> Self {
         Executor { bench, thread, key: Vec::new(), value: Vec::new(), traffic: Traffic::default() }
     }
 
-    /// Whether it is of use to announce operations: versions are remembered, and keys cost little to make.
+    /// Whether announcing operations helps: versions are tracked, and keys are cheap to compute.
     pub(crate) fn is_forewarned(&self) -> bool {
         self.bench.versions.is_some() && self.bench.keys.are_computed()
     }
 
-    /// Says that an operation is coming soon, so that what is known of its record is close by then.
+    /// Announces an operation, so that its record's version is prefetched.
     pub(crate) fn announce(&mut self, operation: Operation) -> Result<()> {
         self.bench.keys.write(operation.record, &mut self.key)?;
         if let Some(versions) = &self.bench.versions {
@@ -52,7 +52,7 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// Carries out one operation.
+    /// Runs one operation.
     pub(crate) fn single(&mut self, operation: Operation) -> Result<Outlook> {
         match operation.kind {
             Kind::Read => self.read(operation.record)?,
@@ -113,7 +113,7 @@ impl<'a> Executor<'a> {
         Ok(Outlook::GoOn)
     }
 
-    /// Writes the value of the present key, which has this identity, at `version`.
+    /// Writes the value of the current key, which has this identity, at `version`.
     fn write(&mut self, identity: u64, version: u64) -> Result<()> {
         value::fill(&mut self.value, &self.key, identity, version, self.bench.value_size);
         self.traffic.written += (self.key.len() + self.value.len()) as u64;
@@ -140,7 +140,7 @@ impl<'a> Executor<'a> {
         judge(key, verdict)
     }
 
-    /// Copies the record at an end into `key` and `value`, and checks it. There is one.
+    /// Copies the first or last record into `key` and `value`, and checks it. The record exists.
     fn look_at(&mut self, end: End) -> Result<()> {
         let (bench, key, value, mut is_there) = (self.bench, &mut self.key, &mut self.value, false);
         key.clear();
@@ -157,7 +157,7 @@ impl<'a> Executor<'a> {
         judge(key, verdict)
     }
 
-    /// Removes the record at an end, or the next one if others come first.
+    /// Removes the first or last record. If another thread removes it first, tries the next one.
     fn pop(&mut self, end: End) -> Result<()> {
         loop {
             self.look_at(end)?;
@@ -184,7 +184,7 @@ impl<'a> Executor<'a> {
         })?;
         self.traffic.read += bytes;
         if count == 0 {
-            // The record that the scan begins at exists.
+            // The record at the start of the scan exists.
             failure = judge(start, bench.unanswered());
         }
         failure

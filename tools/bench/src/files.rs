@@ -1,4 +1,4 @@
-//! The files of a store, seen from outside.
+//! The files of a store, as the file system sees them.
 
 use std::{
     fs, io,
@@ -19,7 +19,7 @@ const BLOCK: u64 = 512;
 /// Bytes of a read when files are read through.
 const PORTION: usize = 4 << 20;
 
-/// Bytes that the files below a directory take on the disk.
+/// Bytes that the files below a directory occupy on the disk.
 pub(crate) fn allocated(directory: &Path) -> Result<u64> {
     let mut bytes = 0;
     walk(directory, &mut |_, metadata| {
@@ -29,8 +29,8 @@ pub(crate) fn allocated(directory: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Drops the cached pages of all files below a directory: pages that were cached by another process are not charged to
-/// the cgroup of the one that uses them.
+/// Drops the cached pages of all files below a directory. A page that another process cached is not charged to the
+/// cgroup of the process that uses it.
 pub(crate) fn drop_cached(directory: &Path) -> Result<()> {
     if !directory.exists() {
         return Ok(());
@@ -38,8 +38,8 @@ pub(crate) fn drop_cached(directory: &Path) -> Result<()> {
     walk(directory, &mut |path, _| drop_pages(&open_clean(path)?, path))
 }
 
-/// Reads all files below a directory through once, and drops their pages. A virtual disk gives what was not read for a
-/// while several times slower than the rest, and how long ago that was should make no difference between two stores.
+/// Reads all files below a directory once, and drops their pages. A virtual disk reads data that was idle for a while
+/// several times slower; the idle time must make no difference between two stores.
 pub(crate) fn wake(directory: &Path) -> Result<()> {
     if !directory.exists() {
         return Ok(());
@@ -52,13 +52,13 @@ pub(crate) fn wake(directory: &Path) -> Result<()> {
     })
 }
 
-/// Reads what is not a hole. Pages are dropped on the way, so that they push nothing else out.
+/// Reads everything except holes. Drops the pages on the way, so that they evict nothing else.
 fn read_through(file: &fs::File, buffer: &mut [u8]) -> io::Result<()> {
     let mut offset = 0;
     loop {
         offset = match seek(file, SeekFrom::Data(offset)) {
             Ok(data) => data,
-            // Nothing but a hole follows.
+            // Only a hole follows.
             Err(Errno::NXIO) => return Ok(()),
             Err(error) => return Err(error.into()),
         };

@@ -1,4 +1,4 @@
-//! Operations, drawn ahead in blocks.
+//! Generates operations ahead of time, in blocks.
 
 use rand::{SeedableRng, rngs::SmallRng};
 
@@ -10,24 +10,23 @@ use crate::{
     workload::{Kind, Mix, scan_length},
 };
 
-/// Operations of a full block: enough that the cost of a block is spread, few enough to stay in the processor's first
-/// cache.
+/// Operations of a full block: enough to amortise the cost of a block, few enough for the first-level cache.
 pub(crate) const BLOCK: u64 = 512;
 
 /// One operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
-    /// The record; a new one's number is handed out later.
+    /// The record; the number of a new record is assigned later.
     pub(crate) record: u64,
     pub(crate) kind: Kind,
     /// Records of a scan.
     pub(crate) length: u8,
 }
 
-/// Where operations come from; shared by all threads.
+/// The source of operations; shared by all threads.
 #[derive(Debug)]
 pub(crate) enum Plan {
-    /// This with every record once, by its number; it is the keys that are in no order.
+    /// This operation on every record once, by record number; the keys are unordered.
     Each(Kind),
     /// A mix over a distribution.
     Drawn(Mix, Distribution),
@@ -36,7 +35,7 @@ pub(crate) enum Plan {
 }
 
 impl Plan {
-    /// Lets what comes next begin behind so many operations; what is drawn has no order that it would have to go on in.
+    /// Lets the next phase continue after this many operations. Drawn operations have no order to continue.
     pub(crate) fn go_on(&mut self, operations: u64) {
         if let Plan::Traced(_, _, start) = self {
             *start += operations;
@@ -44,14 +43,14 @@ impl Plan {
     }
 }
 
-/// Where a block stands in its phase.
+/// The position of a block in its phase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Position {
     /// Number of its first operation.
     pub(crate) first: u64,
     /// Its operations.
     pub(crate) count: u64,
-    /// The part of the phase that is over, 0 to 1.
+    /// The elapsed fraction of the phase, 0 to 1.
     pub(crate) progress: f64,
     /// Every record below this exists.
     pub(crate) existing: u64,

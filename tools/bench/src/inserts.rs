@@ -1,8 +1,8 @@
-//! Which records exist while threads insert new ones.
+//! Tracks which records exist while threads insert new ones.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Hands out the numbers of new records and knows below which all are acknowledged.
+/// Assigns the numbers of new records, and knows the bound below which all are acknowledged.
 #[derive(Debug)]
 pub(crate) struct Inserts {
     next: AtomicU64,
@@ -23,14 +23,14 @@ impl Inserts {
     pub(crate) fn claim(&self, thread: usize) -> Option<u64> {
         let pending = &self.pending[thread];
         if pending.load(SeqCst) == IDLE {
-            // Announced before the claim, so that nobody takes the new number for acknowledged in between.
+            // Announced before the claim, so that no reader takes the new number for acknowledged in between.
             pending.store(self.next.load(SeqCst), SeqCst);
         }
         let number = self.next.fetch_add(1, SeqCst);
         (number < self.limit).then_some(number)
     }
 
-    /// Everything that this thread claimed is acknowledged.
+    /// Marks everything that this thread claimed as acknowledged.
     pub(crate) fn acknowledge(&self, thread: usize) {
         self.pending[thread].store(IDLE, SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Latencies of one thread.
+//! Measures the latencies of one thread.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,14 @@ use hdrhistogram::Histogram;
 
 use crate::completions::Completions;
 
-/// Operations per sample while they are fast: two looks at the clock cost as much as a fast operation.
+/// Operations per sample while they are fast: reading the clock twice costs as much as a fast operation.
 const SAMPLE: u64 = 16;
 /// Faster operations than this on average are sampled.
 const FAST: Duration = Duration::from_micros(1);
-/// A sample whose unmeasured operations take longer together holds a stall, which is then counted for itself.
+/// If the unmeasured operations of a sample take longer than this together, they contain a stall, which is counted
+/// separately.
 const STALL: Duration = Duration::from_micros(50);
-/// Longest latency that is told apart, in nanoseconds.
+/// The largest latency that the histogram resolves, in nanoseconds.
 const LONGEST: u64 = 1000 * 1_000_000_000;
 
 /// An empty histogram of nanoseconds with three significant digits.
@@ -31,25 +32,25 @@ pub(crate) struct Stopwatch<'a> {
     /// Calls since the sample began, and operations in the calls after its first.
     calls: u64,
     rest: u64,
-    /// When what is timed now began.
+    /// The start of the current interval.
     since: Instant,
     first: Duration,
 }
 
 impl<'a> Stopwatch<'a> {
-    /// For the thread of this number.
+    /// The stopwatch of this thread.
     pub(crate) fn new(completions: &'a Completions, thread: usize) -> Self {
         let (since, first) = (Instant::now(), Duration::ZERO);
         Stopwatch { histogram: histogram(), completions, thread, stride: 1, calls: 0, rest: 0, since, first }
     }
 
-    /// A block of calls begins; `pace` is the mean time of an operation in the last one.
+    /// Starts a block of calls; `pace` is the mean time of an operation in the previous block.
     pub(crate) fn resume(&mut self, pace: Duration, now: Instant) {
         self.stride = if pace < FAST { SAMPLE } else { 1 };
         self.since = now;
     }
 
-    /// A call for `operations` operations ended; it began where the last one ended.
+    /// Records the end of a call of `operations` operations; it began when the previous one ended.
     pub(crate) fn lap(&mut self, operations: u64) {
         self.calls += 1;
         if self.calls == 1 {
@@ -63,13 +64,12 @@ impl<'a> Stopwatch<'a> {
         }
     }
 
-    /// The sample ends here: its unmeasured operations count as fast as the first, except that a stall among them shows
-    /// in the clock.
+    /// Ends the sample. Its unmeasured operations count as fast as the first one, except for a stall among them.
     pub(crate) fn pause(&mut self) {
         if self.rest > 0 {
             let together = self.tick(self.rest);
             let stalled = u64::from(together > STALL);
-            // A stall counts once, not for the operations beside it.
+            // A stall counts once, not for each operation beside it.
             let usual =
                 if self.first > STALL { together / u32::try_from(self.rest).unwrap_or(u32::MAX) } else { self.first };
             record(&mut self.histogram, together, stalled);
@@ -78,7 +78,7 @@ impl<'a> Stopwatch<'a> {
         (self.calls, self.rest) = (0, 0);
     }
 
-    /// Counts `operations` operations that ended now and should have begun at `intended`, whenever they did.
+    /// Counts `operations` operations that end now and were due at `intended`.
     pub(crate) fn since_intended(&mut self, intended: Instant, operations: u64) {
         let now = Instant::now();
         self.completions.add(self.thread, operations, intended.max(self.since), now);
@@ -86,12 +86,12 @@ impl<'a> Stopwatch<'a> {
         record(&mut self.histogram, now.saturating_duration_since(intended), operations);
     }
 
-    /// Counts `operations` operations that waited from `intended` to `end` without being begun.
+    /// Counts `operations` operations that were due at `intended` and had not begun by `end`.
     pub(crate) fn never_begun(&mut self, intended: Instant, end: Instant, operations: u64) {
         record(&mut self.histogram, end.saturating_duration_since(intended), operations);
     }
 
-    /// So many operations ended now: the time since they began.
+    /// Records that this many operations ended now; returns the time since they began.
     fn tick(&mut self, operations: u64) -> Duration {
         let (now, since) = (Instant::now(), self.since);
         self.completions.add(self.thread, operations, since, now);

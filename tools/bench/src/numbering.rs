@@ -1,4 +1,4 @@
-//! Numbers for identities by order of first appearance, in bounded memory: the table is a file.
+//! Numbers identities by order of first appearance, in bounded memory: the table is a file.
 
 use std::{
     fs::{self, File},
@@ -13,16 +13,16 @@ use crate::{
     permutation::mix,
 };
 
-/// Name of the file, which is removed as soon as it is open.
+/// Name of the file; it is unlinked as soon as it is open.
 const NAME: &str = "keys.numbering";
-/// Bytes of an entry: the identity and its number plus 1; zeros where there is none.
+/// Bytes of an entry: the identity and its number plus 1; zeros in an empty entry.
 const ENTRY: u64 = 16;
-/// Entries that are read together.
+/// Entries of a group, which are read together.
 const GROUP: u64 = 16;
-/// Groups of a new table; doubled as it fills up.
+/// Groups of a new table; the number doubles as the table fills up.
 const GROUPS: u64 = 1 << 8;
 
-/// The table: open addressing by whole groups, at most three quarters full.
+/// The table: open addressing by groups, at most three quarters full.
 #[derive(Debug)]
 pub(crate) struct Numbering {
     directory: PathBuf,
@@ -42,13 +42,13 @@ impl Numbering {
         let file =
             File::options().read(true).write(true).create(true).truncate(true).open(&path).context("create", &path)?;
         fs::remove_file(&path).context("remove", &path)?;
-        // Reading ahead would make large folios of the page cache, in which the kernel takes long for each small write.
+        // Read-ahead would create large folios in the page cache, which make each small write slow.
         fadvise(&file, 0, None, Advice::Random).context("advise on", &path)?;
         file.set_len(groups * GROUP * ENTRY).context("extend", &path)?;
         Ok(Numbering { directory: directory.to_owned(), file, groups, count: 0 })
     }
 
-    /// How many identities there are.
+    /// The number of identities.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -69,7 +69,7 @@ impl Numbering {
         Ok((number, true))
     }
 
-    /// The identity's number, or the place where it belongs.
+    /// The identity's number, or the position for its entry.
     fn find(&self, identity: u64) -> Result<std::result::Result<u64, u64>> {
         let mut group = mix(identity) % self.groups;
         loop {
@@ -128,7 +128,7 @@ mod tests {
         let mut numbering = Numbering::new(directory.path()).unwrap();
         let mut known = std::collections::HashMap::new();
         for step in 0..60_000u64 {
-            // Zero is an identity like others; most come several times.
+            // Zero is an ordinary identity; most come several times.
             let identity = (mix(step) % 25_000).wrapping_mul(step % 2 * 8 + 1);
             let expected = known.len() as u64;
             let is_new = !known.contains_key(&identity);

@@ -1,6 +1,6 @@
 //! Many byte strings in one buffer.
 
-/// Byte strings one after the other, without an allocation for each.
+/// Byte strings back to back, without an allocation for each.
 #[derive(Debug, Default)]
 pub(crate) struct Pack {
     bytes: Vec<u8>,
@@ -8,7 +8,7 @@ pub(crate) struct Pack {
 }
 
 impl Pack {
-    /// Forgets all strings and keeps the memory.
+    /// Removes all strings and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -19,12 +19,12 @@ impl Pack {
         self.ends.push(self.bytes.len());
     }
 
-    /// How many strings there are.
+    /// The number of strings.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Bytes of all of them.
+    /// The total number of bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.len() as u64
     }

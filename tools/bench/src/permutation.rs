@@ -43,12 +43,12 @@ impl Permutation {
         Permutation { size, mask, shift: bits.div_ceil(2).max(1), seed: mix(seed) }
     }
 
-    /// How many numbers it permutes.
+    /// The size of the permuted range.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Where `number`, which is below the size, goes.
+    /// The image of `number`, which is below the size.
     pub(crate) fn apply(&self, number: u64) -> u64 {
         debug_assert!(number < self.size);
         let mut x = number;
@@ -60,8 +60,7 @@ impl Permutation {
         }
     }
 
-    /// Each step is a bijection of the masked bits: adding a constant, multiplying by an odd one, folding the upper
-    /// half down.
+    /// Applies bijections of the masked bits: adds a constant, multiplies by an odd one, xors the upper half down.
     fn round(&self, number: u64) -> u64 {
         let mut x = number.wrapping_add(self.seed) & self.mask;
         x = (x ^ (x >> self.shift)).wrapping_mul(MULTIPLIERS[0]) & self.mask;

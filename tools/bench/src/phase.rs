@@ -1,4 +1,4 @@
-//! A load, a warm-up or a measurement: threads that carry operations out until a limit.
+//! A load, a warm-up or a measurement: threads that run operations until a limit.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    bench::Bench,
+    bench::RunContext,
     completions::Completions,
     error::{Error, Result},
     execute::Traffic,
@@ -35,20 +35,20 @@ pub(crate) enum Limit {
     Adapted,
 }
 
-/// How the threads go about it.
+/// The way in which the threads run operations.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
     pub(crate) threads: usize,
     /// Operations of one call; 1 for calls of single operations.
     pub(crate) batch: usize,
-    /// Operations a second of all threads, begun at their times whether or not earlier ones have ended; `None` for as
-    /// fast as it goes.
+    /// Operations a second of all threads, started on schedule whether or not earlier ones have ended; `None` for full
+    /// speed.
     pub(crate) rate: Option<f64>,
-    /// No operations are begun after this time, except those of blocks that were begun.
+    /// No operation starts after this time, except those of blocks that have started.
     pub(crate) cap: Option<Duration>,
 }
 
-/// What a phase did.
+/// The outcome of a phase.
 pub(crate) struct Outcome {
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
@@ -58,9 +58,9 @@ pub(crate) struct Outcome {
     pub(crate) timeline: Vec<Point>,
 }
 
-/// One phase while it runs.
+/// A running phase.
 pub(crate) struct Phase<'a> {
-    pub(crate) bench: &'a Bench,
+    pub(crate) bench: &'a RunContext,
     pub(crate) plan: &'a Plan,
     pub(crate) manner: Manner,
     pub(crate) completions: Completions,
@@ -71,15 +71,21 @@ pub(crate) struct Phase<'a> {
     stop: AtomicBool,
 }
 
-/// Between two looks at the clock and the progress.
+/// Interval between checks of the clock and the progress.
 const LOOK: Duration = Duration::from_millis(20);
-/// Between two looks whether the store has adapted, for which it counts what there is of ranges.
+/// Interval between checks whether the store has adapted; each check counts the store's ranges.
 const ADAPTING: Duration = Duration::from_millis(500);
-/// And how long that may take.
+/// The longest time that adapting may take.
 const LONGEST: Duration = Duration::from_secs(1800);
 
 impl<'a> Phase<'a> {
-    pub(crate) fn new(bench: &'a Bench, plan: &'a Plan, manner: Manner, limit: Limit, accounts: &'a Accounts) -> Self {
+    pub(crate) fn new(
+        bench: &'a RunContext,
+        plan: &'a Plan,
+        manner: Manner,
+        limit: Limit,
+        accounts: &'a Accounts,
+    ) -> Self {
         let (block, completions) = (block_size(manner, limit), Completions::new(manner.threads));
         let (claimed, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         Phase { bench, plan, manner, completions, accounts, limit, block, claimed, stop }
@@ -109,7 +115,7 @@ impl<'a> Phase<'a> {
         })
     }
 
-    /// Collects the threads' results and stops them when time is up.
+    /// Collects the threads' results and stops the threads when time is up.
     fn watch(&self, begin: Instant, progress: &Progress, results: &mpsc::Receiver<Result<Done>>) -> Result<Outcome> {
         let (mut outcome, mut failure) = (Outcome::default(), None::<Error>);
         let (mut timeline, mut next) = (Timeline::new(self.accounts), ADAPTING);
@@ -132,7 +138,7 @@ impl<'a> Phase<'a> {
         failure.map_or(Ok(outcome), Err)
     }
 
-    /// Stops the threads when the store has adapted, or takes too long for that.
+    /// Stops the threads when the store has adapted; fails if that takes too long.
     fn look_at_shapes(&self, elapsed: Duration) -> Result<()> {
         let (is_adapting, is_late) = (self.bench.store.is_adapting(), elapsed > LONGEST);
         self.stop.fetch_or(!is_adapting || is_late, Relaxed);
@@ -174,7 +180,7 @@ impl<'a> Phase<'a> {
     }
 }
 
-/// Whole batches; small blocks for short phases, so that the threads end together.
+/// The size of a block: whole batches, and small for short phases, so that the threads end together.
 fn block_size(manner: Manner, limit: Limit) -> u64 {
     let batch = manner.batch as u64;
     let fair = match limit {

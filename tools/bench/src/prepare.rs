@@ -1,4 +1,4 @@
-//! A prepared state: what a store looks like after some use, not straight after its load.
+//! Prepares a store: brings it from the state after a load into a state after some use.
 
 use std::{
     path::Path,
@@ -20,14 +20,12 @@ use crate::{
 
 /// Updates for each record.
 const UPDATES: u64 = 2;
-/// Room that a preparation is expected to need, as a multiple of the user's data: garbage, files that are written anew,
-/// logs.
+/// Expected disk space of a preparation, as a multiple of the user's data: garbage, rewritten files, logs.
 const ROOM: u64 = 3;
 
 impl Run<'_> {
-    /// Loads the empty store, updates its records uniformly, lets it settle, closes it and opens it again. Time that
-    /// runs out ends the load or the updates, whichever it meets; the records that are there then are those of the
-    /// state.
+    /// Loads the empty store, updates its records uniformly, lets it settle, closes and reopens it. If time runs out,
+    /// the load or the updates end early, and the state holds the records loaded so far.
     pub(crate) fn prepare(mut self) -> Result<Self> {
         if self.options.workload == Workload::Load {
             return Err("--workload load measures a load, and --prepared leaves nothing to load".into());
@@ -54,7 +52,7 @@ impl Run<'_> {
         Ok(self.measure("update", &plan, Limit::Operations(UPDATES * loaded), self.capped(begin), 3)?.outcome)
     }
 
-    /// As fast as it goes, until the time for the preparation is over.
+    /// Full speed, until the time for the preparation is over.
     fn capped(&self, begin: Instant) -> Manner {
         let limit = Duration::from_secs_f64(self.options.prepare_seconds);
         Manner { cap: Some(limit.saturating_sub(begin.elapsed())), ..self.manner() }
@@ -68,7 +66,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether the file system has room for the preparation of a store with so many bytes of keys and values.
+/// Checks that the file system has space to prepare a store with this many bytes of keys and values.
 pub(crate) fn check_room(directory: &Path, bytes: u64) -> Result<()> {
     let file_system = statvfs(directory).context("look at", directory)?;
     let (free, needed) = (file_system.f_bavail.saturating_mul(file_system.f_frsize), bytes.saturating_mul(ROOM));

@@ -1,4 +1,4 @@
-//! What the kernel says about this process.
+//! The kernel's statistics of this process.
 
 use std::{fs, time::Duration};
 
@@ -7,12 +7,12 @@ use rustix::time::{ClockId, clock_gettime};
 /// Unit of `/proc/self/statm`.
 const PAGE: u64 = 4096;
 
-/// The largest resident memory of the whole life of the process, in bytes; 0 where the kernel does not tell.
+/// The peak resident memory of the process, in bytes; 0 where the kernel does not report it.
 pub(crate) fn peak_memory() -> u64 {
     number("/proc/self/status", "VmHWM:").unwrap_or(0) * 1024
 }
 
-/// The resident memory now, in bytes; 0 where the kernel does not tell.
+/// The current resident memory, in bytes; 0 where the kernel does not report it.
 pub(crate) fn memory() -> u64 {
     let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0) * PAGE
@@ -24,7 +24,7 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The number behind a name in a file of the kernel.
+/// The number after a name in a file of the kernel.
 pub(crate) fn number(file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;

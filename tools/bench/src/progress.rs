@@ -1,4 +1,4 @@
-//! How far a phase has come: a bar on standard error where that is a terminal, or messages to the parent process, which
+//! The progress of a phase: a bar on standard error if that is a terminal, or messages to the parent process, which
 //! draws the bar.
 
 use std::{
@@ -11,18 +11,18 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{phase::Limit, rows::Message};
 
-/// Between two messages to the parent.
+/// Interval between messages to the parent.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Whether this process is the child of one that draws the bars.
+/// Whether this process is the child of a process that draws the bars.
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// From now on progress goes to the parent.
+/// Sends progress to the parent from now on.
 pub(crate) fn tell_parent() {
     IS_CHILD.store(true, Relaxed);
 }
 
-/// The progress of one phase; a bar goes when it is dropped.
+/// The progress of one phase; a bar disappears when it is dropped.
 #[derive(Debug)]
 pub(crate) enum Progress {
     Bar { bar: ProgressBar, limit: Option<Limit>, begin: Instant },
@@ -30,17 +30,17 @@ pub(crate) enum Progress {
 }
 
 impl Progress {
-    /// For a phase with this name.
+    /// The progress of a phase with this name.
     pub(crate) fn new(name: &str, limit: Limit) -> Self {
         Self::begin(name, Some(limit))
     }
 
-    /// A sign of life for work of unknown length.
+    /// A spinner for work of unknown length.
     pub(crate) fn waiting(name: &str) -> Self {
         Self::begin(name, None)
     }
 
-    /// For a phase with this name, of unknown length without a limit.
+    /// The progress of a phase with this name; its length is unknown without a limit.
     pub(crate) fn begin(name: &str, limit: Option<Limit>) -> Self {
         if IS_CHILD.load(Relaxed) {
             Message::Begin { name: name.to_owned(), limit }.send();
@@ -49,7 +49,7 @@ impl Progress {
         Progress::Bar { bar: bar(limit).with_message(name.to_owned()), limit, begin: Instant::now() }
     }
 
-    /// So many operations were done.
+    /// Shows that this many operations are done.
     pub(crate) fn show(&self, operations: u64) {
         match self {
             Progress::Bar { bar, limit: Some(Limit::Time(_)), begin } => {

@@ -1,4 +1,4 @@
-//! The result of one row: what a child measured.
+//! The result of one row, as a child measured it.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ pub(crate) struct Row {
     pub(crate) timeline: Vec<Point>,
 }
 
-/// The load that preceded the measurement in the same process, or that made the prepared state.
+/// The load before the measurement in the same process, or the load of the prepared state.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Load {
     pub(crate) seconds: f64,
@@ -74,11 +74,11 @@ pub(crate) struct Load {
     pub(crate) settle_seconds: f64,
     /// Time of the updates of a prepared state.
     pub(crate) updates_seconds: Option<f64>,
-    /// Whether the time for the preparation was over before everything was loaded and updated.
+    /// Whether time ran out before everything was loaded and updated.
     pub(crate) capped: bool,
 }
 
-/// What is seen of the store at the end.
+/// The store's size at the end.
 pub(crate) struct Footprint {
     /// Mean bytes of a key.
     pub(crate) key_size: f64,
@@ -107,7 +107,7 @@ impl Latency {
     }
 }
 
-/// Requests and bytes of the measured phase: those that the store counted itself, or else the kernel's.
+/// Requests and bytes of the measured phase: the store's own counts, or else the kernel's.
 struct Device {
     reads: Option<u64>,
     writes: Option<u64>,
@@ -136,7 +136,7 @@ impl Device {
 }
 
 impl Row {
-    /// Puts together what was asked for and what was measured.
+    /// Combines the options and the measurement.
     pub(crate) fn new(
         options: &RunOptions,
         state: &State,
@@ -202,18 +202,18 @@ impl Row {
     }
 }
 
-/// Bytes of the device for each byte of the user; `None` where the user moved none.
+/// Bytes of the device for each byte of the user; `None` if the user moved none.
 fn ratio(device: Option<u64>, user: u64) -> Option<f64> {
     device.filter(|_| user > 0).map(|device| device as f64 / user as f64)
 }
 
-/// The misses of a memory that holds the hottest records in all of the budget, with nothing for their administration.
+/// The miss ratio of a cache that holds the hottest records in the whole budget, without overhead.
 fn ideal(options: &RunOptions, shape: Shape, records: u64, key_size: f64) -> Option<f64> {
     let kept = (options.memory as f64 / (key_size + options.value_size as f64)) as u64;
     distribution::ideal_miss(shape, records, options.theta, kept)
 }
 
-/// Points of the distribution of latencies: as many between 0 and 0.9 as between 0.9 and 0.99, and so on up to 0.9999.
+/// Points of the latency distribution: as many between 0 and 0.9 as between 0.9 and 0.99, and so on up to 0.9999.
 fn cdf(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     const STEPS: i32 = 60;
     let quantiles = (0..=STEPS).map(|step| 1.0 - 10f64.powf(-4.0 * f64::from(step) / f64::from(STEPS)));

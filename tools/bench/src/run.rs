@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    bench::Bench,
+    bench::RunContext,
     cli::RunOptions,
     distribution::{Distribution, Shape},
     error::{Context, Result},
@@ -15,13 +15,13 @@ use crate::{
     generator::{Operation, Plan},
     inserts::Inserts,
     keys::{Keys, Order, Scale, Use},
-    leg::Leg,
     phase::{Limit, Manner, Outcome, Phase},
     prepare::check_room,
     process,
     progress::Progress,
     row::{Footprint, Load, Row},
     state::{Directory, Parameters, State},
+    step::WorkloadStep,
     store::{self, Durability, End, Stats},
     trace::Trace,
     transfers::{Accounts, Transfers},
@@ -34,32 +34,32 @@ use crate::{
 /// Records without --records and --keys.
 pub(crate) const RECORDS: u64 = 1_000_000;
 
-/// Where a stretch begins, as a part of all keys.
+/// The start of the key range for the shape `Stretch`, as a fraction of all keys.
 const STRETCH: f64 = 0.4;
 
-/// A run between its phases.
+/// The state of a run between its phases.
 pub(crate) struct Run<'a> {
     pub(crate) options: &'a RunOptions,
     pub(crate) accounts: &'a Accounts,
     pub(crate) directory: Directory,
     pub(crate) state: State,
     trace: Option<Trace>,
-    pub(crate) bench: Bench,
+    pub(crate) bench: RunContext,
 }
 
-/// What was measured, apart from the store's state at the end.
+/// The measurements of a phase, without the store's state at the end.
 pub(crate) struct Measured {
     pub(crate) outcome: Outcome,
     pub(crate) stats: Stats,
     pub(crate) cpu: Duration,
     pub(crate) kernel: Option<Transfers>,
     pub(crate) workload: Workload,
-    /// Operations of the warm-up before.
+    /// Operations of the warm-up before it.
     pub(crate) warmup: u64,
 }
 
 impl Measured {
-    /// Requests to the device, by the store's own count or else the kernel's.
+    /// Read requests to the device, by the store's own count or else the kernel's.
     pub(crate) fn device_reads(&self, store: store::Kind) -> Option<u64> {
         if store.counts_device_io() {
             Some(self.stats.device_reads)
@@ -69,11 +69,11 @@ impl Measured {
     }
 }
 
-/// Carries the rows of a store out, one of each workload that is `next`; the kernel keeps its `accounts`.
+/// Runs the rows of a store, one for each workload that `next` returns; the kernel keeps its `accounts`.
 pub(crate) fn run(
     options: &RunOptions,
     accounts: &Accounts,
-    next: impl FnMut() -> Result<Option<Leg>>,
+    next: impl FnMut() -> Result<Option<WorkloadStep>>,
 ) -> Result<Vec<Row>> {
     let mut run = Run::open(options, accounts)?;
     let fresh = !run.state.finished;
@@ -124,7 +124,7 @@ impl<'a> Run<'a> {
         state.run += 1;
         let store = open_store(options, &directory, fresh)?;
         directory.save(&state)?;
-        let bench = Bench {
+        let bench = RunContext {
             checks: store.remembers(),
             store,
             value_size: options.value_size,
@@ -149,14 +149,14 @@ impl<'a> Run<'a> {
         Ok((Load { seconds, ops_per_second, settle_seconds, updates_seconds: None, capped: false }, measured))
     }
 
-    /// Lets the store settle and gives the seconds that it took.
+    /// Lets the store settle and returns the seconds that it took.
     pub(crate) fn settle(&self) -> Result<f64> {
         let (begin, _waiting) = (Instant::now(), Progress::waiting("settle"));
-        self.bench.store.settle()?;
+        self.bench.store.wait_until_quiet()?;
         Ok(begin.elapsed().as_secs_f64())
     }
 
-    /// As fast as it goes.
+    /// Full speed.
     pub(crate) fn manner(&self) -> Manner {
         Manner {
             threads: usize::from(self.options.threads),
@@ -166,8 +166,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Warms the store up and measures what is `next`, again and again.
-    fn measure_workloads(&mut self, mut next: impl FnMut() -> Result<Option<Leg>>) -> Result<Vec<Measured>> {
+    /// Warms the store up, and measures each workload that `next` returns.
+    fn measure_workloads(&mut self, mut next: impl FnMut() -> Result<Option<WorkloadStep>>) -> Result<Vec<Measured>> {
         let (options, records) = (self.options, self.state.loaded);
         let (mut plan, once) = match self.trace.take() {
             Some(trace) => {
@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
         Ok(rounds)
     }
 
-    /// A workload over records that are drawn.
+    /// The plan of a workload over drawn records.
     fn drawn(&self, workload: Workload) -> Result<Plan> {
         let RunOptions { read_share, theta, .. } = *self.options;
         let distribution = match shape(self.options, workload) {
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
         Ok(Plan::Drawn(workload.mix(read_share), distribution))
     }
 
-    /// The records whose keys lie side by side, from two fifths of all keys on.
+    /// The records of the key range, which starts at [`STRETCH`] of all keys.
     fn stretch(&self) -> Result<Vec<u64>> {
         let (from, keys) = (STRETCH.min(1.0 - self.options.stretch), &self.bench.keys);
         if !keys.have_places() {
@@ -249,7 +249,7 @@ impl<'a> Run<'a> {
         self.directory.save(&self.state)
     }
 
-    /// Closes the store, opens it once more and puts the results together.
+    /// Closes the store, reopens it once and collects the results.
     fn close(mut self, load: Option<Load>, rounds: Vec<Measured>) -> Result<Vec<Row>> {
         self.state.existing = self.bench.inserts.existing();
         let (options, bench) = (self.options, self.bench);
@@ -258,10 +258,10 @@ impl<'a> Run<'a> {
         let size_on_disk = if path.exists() { files::allocated(&path)? } else { 0 };
         files::drop_cached(&path)?;
         let begin = Instant::now();
-        let bench = Bench { store: open_store(options, &self.directory, false)?, ..bench };
+        let bench = RunContext { store: open_store(options, &self.directory, false)?, ..bench };
         let removes = options.workloads().any(Workload::removes);
         if removes {
-            // Which records are left is not known.
+            // It is unknown which records are left.
             bench.store.end(End::First, &mut |_, _| {})?;
         } else {
             Executor::new(&bench, 0).single(Operation { kind: Kind::Read, record: 0, length: 0 })?;
@@ -277,7 +277,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Which records the operations of a workload are for.
+/// The record distribution of a workload.
 pub(crate) fn shape(options: &RunOptions, workload: Workload) -> Shape {
     let usual = if options.trace.is_some() { Shape::Trace } else { workload.usual_shape() };
     options.distribution.unwrap_or(usual)
@@ -303,7 +303,7 @@ fn check_trace(trace: Option<&Trace>, options: &RunOptions, records: u64) -> Res
     }
 }
 
-/// The keys, and how many records there usually are.
+/// Opens the keys, and returns the default number of records.
 fn open_keys(options: &RunOptions, directory: &Directory, trace: Option<&Trace>) -> Result<(Keys, u64)> {
     let objects = trace.map(Trace::objects);
     let Some(file) = &options.keys else {
@@ -346,7 +346,7 @@ fn parameters(options: &RunOptions, keys: &Keys, usual: u64) -> Result<Parameter
     })
 }
 
-/// Opens the store; one that could not be made leaves nothing behind.
+/// Opens the store. If creating it fails, removes its files.
 fn open_store(options: &RunOptions, directory: &Directory, fresh: bool) -> Result<Box<dyn store::Store>> {
     let path = directory.store();
     let memory = usize::try_from(options.memory)?;

@@ -1,4 +1,4 @@
-//! Amounts of memory as people write them.
+//! Parses and formats amounts of memory.
 
 /// Reads `64MiB`, `1GiB`, `512KiB` or plain bytes.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
@@ -15,7 +15,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| format!("{text} is too much"))
 }
 
-/// Writes bytes as people read them.
+/// Formats bytes for people.
 pub(crate) fn show(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let (mut amount, mut unit) = (bytes as f64, 0);

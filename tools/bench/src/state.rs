@@ -1,5 +1,4 @@
-//! The small file that says what a benchmark directory holds, so that a finished load is used again and nothing else
-//! is.
+//! The small file that describes a benchmark directory, so that a finished load is reused and nothing else is.
 
 use std::{
     collections::BTreeMap,
@@ -19,10 +18,10 @@ use crate::{
 
 /// Name of the file.
 const NAME: &str = "bench.json";
-/// Files with this prefix are unpacked keys, made anew by every run.
+/// Files with this prefix are unpacked keys; every run recreates them.
 const KEYS: &str = "keys.";
 
-/// What must be equal for a store to be used again.
+/// The parameters that must be equal for a store to be reused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Parameters {
@@ -31,7 +30,7 @@ pub(crate) struct Parameters {
     pub(crate) key_size: Option<usize>,
     pub(crate) value_size: usize,
     pub(crate) keys: Option<PathBuf>,
-    /// In which order a file's keys became records, and what they were scaled to.
+    /// The order of a file's keys, and the number that they were scaled to.
     pub(crate) order: Option<Order>,
     pub(crate) scale: Option<Scale>,
     /// Whether the records were updated after the load.
@@ -53,7 +52,7 @@ pub(crate) struct State {
     pub(crate) loaded: u64,
     /// How a prepared state was made.
     pub(crate) preparation: Option<Load>,
-    /// Records that exist, with those that workloads inserted.
+    /// Number of existing records, including those that workloads inserted.
     pub(crate) existing: u64,
 }
 
@@ -70,17 +69,17 @@ impl Directory {
         Ok(Directory { path: path.to_owned() })
     }
 
-    /// Where unpacked keys go.
+    /// The directory for unpacked keys.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the store is.
+    /// The store's directory.
     pub(crate) fn store(&self) -> PathBuf {
         self.path.join("db")
     }
 
-    /// The state of a finished store of these parameters; `None` if there is no store, and one that was not finished is
+    /// The state of a finished store with these parameters; `None` if there is no store. An unfinished store is
     /// removed. Anything else is an error.
     pub(crate) fn state(&self, wanted: &Parameters) -> Result<Option<State>> {
         let file = self.path.join(NAME);
@@ -102,7 +101,7 @@ impl Directory {
         Ok(Some(state))
     }
 
-    /// Whether it holds a store whose load, or whose run that added records or that it had to survive, did not end.
+    /// Whether it holds an unfinished store: a load did not end, or a run that adds records or must survive a kill.
     pub(crate) fn is_unfinished(&self) -> bool {
         let text = fs::read_to_string(self.path.join(NAME));
         text.is_ok_and(|text| serde_json::from_str(&text).is_ok_and(|state: State| !state.finished))

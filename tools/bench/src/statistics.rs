@@ -1,17 +1,17 @@
-//! The few statistics that rounds, suites and reports need, and what counts as noise in all of them.
+//! The statistics that rounds, suites and reports share, and their noise thresholds.
 
-/// Rounds further apart than this, (max - min) / median, are noisy.
+/// Rounds with a larger spread, (max - min) / median, are noisy.
 pub(crate) const NOISY: f64 = 0.05;
-/// States of the machine that differ by more than this factor are not alike. They lie nearly a factor of 2 apart,
-/// repetitions within one a few percent.
+/// States of the machine that differ by more than this factor are not alike. Different states differ by nearly a factor
+/// of 2, repetitions within one state by a few percent.
 const ALIKE: f64 = 1.15;
 
-/// Whether a speed of the machine is the same in two states.
+/// Whether two speeds belong to the same state of the machine.
 pub(crate) fn are_alike(one: f64, other: f64) -> bool {
     one.max(other) <= one.min(other) * ALIKE
 }
 
-/// The middle of numbers, or the mean of the two that are in the middle.
+/// The median; of an even count, the mean of the two middle numbers.
 pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     let sorted = sorted(numbers);
     let upper = sorted.get(sorted.len() / 2)?;
@@ -19,7 +19,7 @@ pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     Some(lower.midpoint(*upper))
 }
 
-/// The middle of numbers, or the smaller of the two in the middle: always one of them.
+/// The lower median: of an even count, the smaller of the two middle numbers.
 pub(crate) fn lower_median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     let sorted = sorted(numbers);
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()

@@ -1,4 +1,4 @@
-//! How a phase went over time: points at equal distances, few enough to draw.
+//! The progress of a phase over time: evenly spaced points, few enough to draw.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::transfers::{Accounts, Transfers};
 
-/// Points at most.
+/// Maximum number of points.
 const POINTS: usize = 200;
-/// Distance of the points at first; it doubles whenever there are too many.
+/// Initial distance of the points; it doubles whenever there are too many.
 const STEP: Duration = Duration::from_millis(50);
 
-/// What was so far at a moment of a phase.
+/// The totals at one moment of a phase.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Point {
-    /// Since the begin of the phase.
+    /// Seconds since the start of the phase.
     pub(crate) seconds: f64,
     pub(crate) operations: u64,
     pub(crate) memory_bytes: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Point {
     pub(crate) device_writes: Option<u64>,
 }
 
-/// The points of a phase that runs.
+/// The timeline of a running phase.
 #[derive(Debug)]
 pub(crate) struct Timeline<'a> {
     accounts: &'a Accounts,
@@ -39,7 +39,7 @@ impl<'a> Timeline<'a> {
         Timeline { accounts, before, step: STEP, next: STEP, points: Vec::with_capacity(POINTS) }
     }
 
-    /// Adds a point if it is time for one.
+    /// Adds a point if one is due.
     pub(crate) fn look(&mut self, elapsed: Duration, operations: u64) {
         if elapsed < self.next {
             return;
@@ -58,7 +58,7 @@ impl<'a> Timeline<'a> {
         self.next = elapsed + self.step;
     }
 
-    /// Leaves every second point out.
+    /// Removes every second point.
     fn thin(&mut self) {
         let mut number = 0;
         self.points.retain(|_| {
@@ -68,7 +68,7 @@ impl<'a> Timeline<'a> {
         self.step *= 2;
     }
 
-    /// All points.
+    /// Returns all points.
     pub(crate) fn finish(self) -> Vec<Point> {
         self.points
     }

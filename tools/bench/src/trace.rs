@@ -1,4 +1,4 @@
-//! An access trace: which record is accessed after which.
+//! An access trace: the sequence of accessed records.
 
 use std::path::{Path, PathBuf};
 
@@ -6,21 +6,21 @@ use crate::{
     error::Result,
     keys::{Format, Source},
     numbering::Numbering,
-    words::{Words, Writer},
+    words::{U64File, Writer},
 };
 
 /// Name of the file of records.
 const RECORDS: &str = "keys.trace";
 
-/// The records of a trace in order. A traced object is the record with the number of its first appearance.
+/// The records of a trace in order. The number of an object's first appearance determines its record.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    records: Words,
+    records: U64File,
     objects: u64,
 }
 
 impl Trace {
-    /// Reads a file of 64-bit numbers (`.u64`, `.u64.zst`) window by window and leaves the records in `directory`.
+    /// Reads a file of 64-bit numbers (`.u64`, `.u64.zst`) in windows and writes the records to a file in `directory`.
     pub(crate) fn open(file: &Path, directory: &Path) -> Result<Self> {
         let mut source = Source::open(file)?;
         if source.format == Format::Text {
@@ -44,17 +44,17 @@ impl Trace {
         directory.join(RECORDS)
     }
 
-    /// How many different objects there are.
+    /// The number of distinct objects.
     pub(crate) fn objects(&self) -> u64 {
         self.objects
     }
 
-    /// How many accesses there are.
+    /// The number of accesses.
     pub(crate) fn accesses(&self) -> u64 {
         self.records.count()
     }
 
-    /// Fills `records` with those of the accesses from `first` on; behind the last comes the first.
+    /// Fills `records` with the accesses from `first` on; wraps around at the end.
     pub(crate) fn read(&self, first: u64, mut records: &mut [u64]) -> Result<()> {
         let mut position = first % self.accesses();
         while !records.is_empty() {

@@ -1,5 +1,4 @@
-//! What the kernel moved between devices and a store: requests and bytes, by the accounts of a cgroup and of the
-//! process.
+//! Requests and bytes between devices and a store, by the kernel's accounts of a cgroup and of the process.
 
 use std::{fs, path::PathBuf};
 
@@ -30,12 +29,12 @@ impl Transfers {
     }
 }
 
-/// Where the kernel keeps the accounts of this process.
+/// The places of this process's accounts in the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Accounts {
     /// Folder of the cgroup that counts requests, if the process has one of its own.
     pub(crate) io: Option<PathBuf>,
-    /// Number of the disk whose requests count, such as `254:0`; `None` for all.
+    /// Number of the disk whose requests are counted, such as `254:0`; `None` for all disks.
     pub(crate) disk: Option<String>,
     /// File of the cgroup with the memory in use.
     pub(crate) memory: Option<PathBuf>,
@@ -44,8 +43,8 @@ pub(crate) struct Accounts {
 impl Accounts {
     /// Requests and bytes so far; `None` where the kernel does not tell.
     ///
-    /// What the kernel's own threads write back later is on nobody's account in a cgroup of version 1, but `/proc`
-    /// counts such bytes when the process makes them dirty: of the two the larger one is nearer to the truth.
+    /// In a cgroup of version 1, later write-back by kernel threads is charged to no account. `/proc` counts these
+    /// bytes when the process makes them dirty. So the larger of the two numbers is nearer to the truth.
     pub(crate) fn transfers(&self) -> Option<Transfers> {
         let process = own();
         let Some(group) = self.of_cgroup() else { return process };
@@ -53,7 +52,7 @@ impl Accounts {
         Some(Transfers { write_bytes, ..group })
     }
 
-    /// Memory in use now, in bytes: what the limit of the cgroup applies to, or else what is resident.
+    /// Memory in use now, in bytes: the cgroup's count, which its limit applies to, or else the resident memory.
     pub(crate) fn memory(&self) -> u64 {
         let number = |file: &PathBuf| fs::read_to_string(file).ok()?.trim().parse().ok();
         self.memory.as_ref().and_then(number).unwrap_or_else(process::memory)
@@ -105,7 +104,7 @@ impl Accounts {
     }
 }
 
-/// The account of the process, which has no requests: those of io_uring do not count as system calls.
+/// The account of the process, which has no requests: io_uring requests do not count as system calls.
 fn own() -> Option<Transfers> {
     let of = |name| process::number("/proc/self/io", name);
     Some(Transfers { reads: None, writes: None, read_bytes: of("read_bytes:")?, write_bytes: of("write_bytes:")? })

@@ -1,4 +1,4 @@
-//! What records hold, so that every byte that is read back can be checked.
+//! The contents of records, which allow every byte that is read back to be checked.
 //!
 //! A value begins with eight bytes, little-endian: the version in the lower 48 bits and a check of key and version in
 //! the upper 16. As much of its key as fits follows, then filler derived from key and version.
@@ -14,16 +14,16 @@ pub(crate) const VERSION_BITS: u32 = 48;
 /// Weight of the version in the filler's seed, so that it and the key do not cancel out.
 const VERSION_WEIGHT: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// What is wrong with a value.
+/// The error in a value.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// There is none.
+    /// The value is missing.
     Missing,
-    /// A scan gave it at the wrong place.
+    /// A scan returned it at the wrong position.
     Order,
-    /// It has another length.
+    /// Its length differs.
     Length { found: usize, written: usize },
-    /// A byte is not what was written with this version.
+    /// A byte differs from what was written with this version.
     Byte { at: usize, version: u64 },
     /// The version is older than one that was acknowledged before the read began.
     Old { version: u64, acknowledged: u64 },
@@ -47,7 +47,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// A number that tells keys apart; different for all keys of eight bytes.
+/// A number that identifies a key; distinct for all keys of eight bytes.
 pub(crate) fn identity(key: &[u8]) -> u64 {
     let (words, rest) = key.as_chunks::<8>();
     let whole = words.iter().fold(0, |state, word| mix(state ^ u64::from_le_bytes(*word)));
@@ -77,13 +77,14 @@ impl Filler {
         ((mix(self.state) << VERSION_BITS) | version).to_le_bytes()
     }
 
-    /// The word with this number, counted from 0; all are independent, so that the processor makes several at once.
+    /// The word with this number, counted from 0. Words are independent, so that the processor computes several at
+    /// once.
     fn word(self, number: usize) -> [u8; 8] {
         mix(self.state.wrapping_add(number as u64).wrapping_add(1)).to_le_bytes()
     }
 }
 
-/// Makes the value of `key`, which has this [`identity`], at `version` in `buffer`, `size` bytes, at least
+/// Writes the value of `key`, which has this [`identity`], at `version` to `buffer`: `size` bytes, at least
 /// [`VERSION_BYTES`].
 pub(crate) fn fill(buffer: &mut Vec<u8>, key: &[u8], identity: u64, version: u64, size: usize) {
     let filler = Filler::new(identity, version);

@@ -1,17 +1,19 @@
 //! The newest acknowledged version of records, in bounded memory and without locks.
 //!
-//! A table of slots; the identity of a key chooses its slot, and the slot remembers the record that was written last. A
-//! record that is pushed out loses its lower bound, so that its reads are checked less, never wrongly.
+//! A table of slots. The identity of a key chooses its slot, and the slot remembers the record that was written last. A
+//! record that is evicted from its slot loses its lower bound, so its reads are checked less, never wrongly.
 //!
-//! A slot is two words: a name (the identity of its record) and a state. The state counts the versions that the slot
-//! has issued, how far the acknowledged one is behind, and the writes in flight, of whatever record. What holds:
+//! A slot is two words: a name (the identity of its record) and a state. The state holds the number of versions that
+//! the slot has issued, the distance of the acknowledged version from the last issued one, and the number of writes in
+//! flight, of any record. Invariants:
 //!
 //! 1. Versions rise within a slot, whatever it remembers: every write raises `issued`, so no state comes back.
 //! 2. The name changes only while nothing is in flight, and between two changes of the state: `RENAMING` is set, the
-//!    name is stored, `RENAMING` is cleared. Who sees the same state before and after the name has the name that
-//!    belongs to it.
-//! 3. Writes are not held up by the table, and two writes of one record that overlap may be applied in either order. So
-//!    only a write that was alone in its slot from begin to end raises the bound: it finds the state that it left.
+//!    name is stored, `RENAMING` is cleared. A thread that reads the same state before and after the name has read the
+//!    name that belongs to the state.
+//! 3. The table never delays a write, and two overlapping writes of one record may be applied in either order. So only
+//!    a write that was alone in its slot from start to end raises the bound: at its end the state is the one that it
+//!    left.
 
 use std::{
     hint,
@@ -33,17 +35,17 @@ const RUN_SHIFT: u32 = 32;
 /// Runs whose versions fit above that.
 const RUNS: u32 = 1 << (VERSION_BITS - RUN_SHIFT);
 
-/// The most writes in flight that a slot counts.
+/// The maximum number of writes in flight that a slot counts.
 const MAX_IN_FLIGHT: u64 = (1 << 15) - 1;
-/// Set while the name changes; above the writes in flight.
+/// Set while the name changes; the bit above the writes in flight.
 const RENAMING: u64 = MAX_IN_FLIGHT + 1;
 /// One version behind; the field has 16 bits.
 const BEHIND: u64 = RENAMING << 1;
-/// So far behind that nothing counts as acknowledged.
+/// So far behind that no version counts as acknowledged.
 const FAR_BEHIND: u64 = (1 << 16) - 1;
 /// One version issued; the field has the upper 32 bits.
 const ISSUED: u64 = 1 << 32;
-/// Looks at a slot whose name changes before its processor is given to others.
+/// How often a reader polls a slot whose name is changing before it yields its processor.
 const SPINS: u32 = 100;
 
 /// A slot. Its state holds, from the lowest bit: the writes in flight, `RENAMING`, how far behind the acknowledged
@@ -62,19 +64,18 @@ pub(crate) struct Versions {
     slots: Box<[Slot]>,
 }
 
-/// A write that was begun, for [`Versions::end`].
+/// A write that has begun; passed to [`Versions::end`].
 #[derive(Debug)]
 #[must_use = "the write must be ended"]
 pub(crate) struct Ticket {
     identity: u64,
     /// The version to write.
     pub(crate) version: u64,
-    /// The state that the write left, if it was alone then.
+    /// The state that the write left, if it was alone in its slot.
     alone: Option<u64>,
 }
 
-/// The version that the load of the run `run` writes. All versions of a later run are above all versions of an earlier
-/// one.
+/// The version that the load of run `run` writes. All versions of a later run are above those of an earlier run.
 pub(crate) fn base_version(run: u32) -> u64 {
     assert!(run < RUNS, "the store has seen {run} runs, which is the most that versions can tell apart");
     u64::from(run) << RUN_SHIFT
@@ -93,7 +94,7 @@ impl Versions {
         Ok(Versions { base: base_version(run), slots: (0..SLOTS).map(|_| empty()).collect() })
     }
 
-    /// A read or a write of the record with this identity is coming.
+    /// Announces a read or a write of the record with this identity.
     pub(crate) fn expect(&self, identity: u64) {
         prefetch_write(self.slot(identity));
     }
@@ -113,7 +114,7 @@ impl Versions {
         }
     }
 
-    /// The write was acknowledged.
+    /// Records that the write was acknowledged.
     pub(crate) fn end(&self, ticket: Ticket) {
         let slot = self.slot(ticket.identity);
         let raised = ticket.alone.is_some_and(|left| {
@@ -121,12 +122,13 @@ impl Versions {
             slot.state.compare_exchange(left, acknowledged, AcqRel, Relaxed).is_ok()
         });
         if !raised {
-            // Of the fields only the lowest changes: this write is among those in flight.
+            // Only the lowest field changes: this write is one of those in flight.
             slot.state.fetch_sub(1, AcqRel);
         }
     }
 
-    /// No read of the record that begins now may give an older version; 0 if nothing is remembered.
+    /// A lower bound for the version that a read of the record may return, if the read starts now; 0 if nothing is
+    /// remembered.
     pub(crate) fn acknowledged(&self, identity: u64) -> u64 {
         let slot = self.slot(identity);
         let state = slot.state.load(Acquire);
@@ -136,13 +138,13 @@ impl Versions {
     }
 
     fn slot(&self, identity: u64) -> &Slot {
-        // The identity is mixed already.
+        // The identity is well mixed already.
         &self.slots[(identity % SLOTS as u64) as usize]
     }
 }
 
 impl Slot {
-    /// The state once no name is changing, which takes two stores.
+    /// The state when no name is changing; a name change takes only two stores.
     fn settled(&self) -> u64 {
         let mut spins = 0;
         loop {
@@ -155,7 +157,7 @@ impl Slot {
         }
     }
 
-    /// Counts a write that found `state` and gives the state that it leaves, or the one that is there by now.
+    /// Counts a write that found `state`. Returns the state that the write leaves, or as an error the current state.
     fn enter(&self, identity: u64, state: u64) -> std::result::Result<u64, u64> {
         if in_flight(state) == 0 && self.name.load(Acquire) != identity {
             let left = (issued(state) + 1) * ISSUED + FAR_BEHIND * BEHIND + 1;

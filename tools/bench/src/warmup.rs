@@ -1,4 +1,4 @@
-//! How long a store is warmed up before it is measured.
+//! Warms a store up before it is measured.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -12,12 +12,12 @@ use crate::{
     workload::Kind,
 };
 
-/// The operations before a measurement.
+/// The length of a warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Warmup {
-    /// So many.
+    /// This many operations.
     Operations(u64),
-    /// As many as it does in so many seconds.
+    /// As many operations as fit into this many seconds.
     Seconds(u32),
     /// Until the device reads of an operation no longer fall.
     Steady,
@@ -25,12 +25,12 @@ pub(crate) enum Warmup {
     All,
 }
 
-/// Slices in which a warm-up until it is steady goes, for each operation a record.
+/// A warm-up until the store is steady runs in slices; this many of them make one operation per record.
 const SLICES: u64 = 4;
-/// Fewest and most slices.
+/// Minimum and maximum number of slices.
 const LEAST: usize = SLICES as usize;
 const MOST: usize = 8 * SLICES as usize;
-/// Reads that two slices together save against the two before them, as a part of these, below which it is steady.
+/// The store is steady if two slices save less than this fraction of the reads of the two slices before them.
 const STEADY: f64 = 0.015;
 /// Longest warm-up until it is steady.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -67,7 +67,7 @@ impl fmt::Display for Warmup {
 }
 
 impl Run<'_> {
-    /// Warms the store up; gives the operations that it took. `plan` goes on behind them.
+    /// Warms the store up; returns the number of operations. `plan` continues after them.
     pub(crate) fn warm_up(&self, warmup: Warmup, plan: &mut Plan) -> Result<u64> {
         let (all, manner) = (Limit::Operations(self.state.loaded), self.manner());
         let measured = match warmup {
@@ -99,7 +99,7 @@ impl Run<'_> {
         Ok(operations)
     }
 
-    /// Carries out a part of a warm-up, with operations of its own.
+    /// Runs a slice of a warm-up, with its own operations.
     fn slice(&self, limit: Limit, number: u64, manner: Manner, plan: &mut Plan) -> Result<Measured> {
         let measured = self.measure("warm up", plan, limit, manner, 1 + (number << 32))?;
         plan.go_on(measured.outcome.operations);

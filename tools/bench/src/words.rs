@@ -1,4 +1,4 @@
-//! A plain file of 64-bit numbers, little-endian, read where they lie.
+//! A plain file of 64-bit little-endian numbers, read in place.
 
 use std::{
     fs::File,
@@ -9,35 +9,35 @@ use std::{
 
 use crate::error::{Context, Result};
 
-/// Numbers that are moved at a time.
+/// Numbers in one window.
 pub(crate) const WINDOW: usize = 8192;
-/// Numbers of one read.
+/// Numbers in one read.
 const PART: usize = 512;
 
 /// The open file.
 #[derive(Debug)]
-pub(crate) struct Words {
+pub(crate) struct U64File {
     file: File,
     path: PathBuf,
     count: u64,
 }
 
-impl Words {
-    /// Opens a file that has at least one number.
+impl U64File {
+    /// Opens a file with at least one number.
     pub(crate) fn open(path: PathBuf) -> Result<Self> {
         let file = File::open(&path).context("open", &path)?;
         let bytes = file.metadata().context("read", &path)?.len();
         if bytes % 8 != 0 || bytes == 0 {
             return Err(format!("{} has {bytes} bytes, which are not whole 64-bit numbers", path.display()).into());
         }
-        Ok(Words { file, path, count: bytes / 8 })
+        Ok(U64File { file, path, count: bytes / 8 })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many numbers there are.
+    /// The number of numbers.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -60,7 +60,7 @@ impl Words {
         Ok(())
     }
 
-    /// Gives all numbers to `visit`, window by window.
+    /// Passes all numbers to `visit`, window by window.
     pub(crate) fn scan(&self, mut visit: impl FnMut(&[u64]) -> Result<()>) -> Result<()> {
         let mut window = vec![0; WINDOW];
         for first in (0..self.count).step_by(WINDOW) {
@@ -72,7 +72,7 @@ impl Words {
     }
 }
 
-/// Writes such a file from its beginning to its end.
+/// Writes such a file sequentially.
 #[derive(Debug)]
 pub(crate) struct Writer {
     file: BufWriter<File>,
@@ -80,7 +80,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Makes the file anew.
+    /// Creates the file, replacing an old one.
     pub(crate) fn create(path: PathBuf) -> Result<Self> {
         let file = BufWriter::with_capacity(WINDOW * 8, File::create(&path).context("create", &path)?);
         Ok(Writer { file, path })
@@ -90,9 +90,9 @@ impl Writer {
         self.file.write_all(&word.to_le_bytes()).context("write", &self.path)
     }
 
-    /// Ends the file and opens it for reading.
-    pub(crate) fn finish(mut self) -> Result<Words> {
+    /// Finishes the file and opens it for reading.
+    pub(crate) fn finish(mut self) -> Result<U64File> {
         self.file.flush().context("write", &self.path)?;
-        Words::open(self.path)
+        U64File::open(self.path)
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     phase::{Manner, Phase},
 };
 
-/// What a thread did.
+/// The work of a thread.
 pub(crate) struct Done {
     pub(crate) operations: u64,
     pub(crate) end: Instant,
@@ -24,8 +24,8 @@ pub(crate) struct Done {
     pub(crate) traffic: Traffic,
 }
 
-/// Operations that are announced before they begin: about as many as take the time that a cache line takes from one
-/// processor to another.
+/// Number of operations that are announced ahead: about as many as run while a cache line moves from one processor to
+/// another.
 const AHEAD: usize = 8;
 
 /// The thread.
@@ -69,8 +69,8 @@ impl<'a> Worker<'a> {
         Ok(Done { operations, end: Instant::now(), latency: self.stopwatch.histogram, traffic: self.executor.traffic })
     }
 
-    /// Carries a block out and gives how many of its operations were done. Operations of a call that found no keys left
-    /// do not count.
+    /// Runs a block and returns the number of its operations that were done. Operations of a call that found no keys
+    /// left do not count.
     fn block(&mut self, block: &[Operation], begin: Instant) -> Result<(u64, Outlook)> {
         let (mut done, mut coming) =
             (0, self.executor.is_forewarned().then(|| block.get(AHEAD..)).flatten().unwrap_or_default());
@@ -98,7 +98,7 @@ impl<'a> Worker<'a> {
         Ok((done, Outlook::GoOn))
     }
 
-    /// Calls that should have begun before time was up waited at least until now: leaving them out would hide a store
+    /// Counts calls that were due before time was up as having waited until now. Leaving them out would hide a store
     /// that is too slow.
     fn count_overdue(&mut self, begin: Instant) {
         let (now, operations) = (Instant::now(), self.phase.manner.batch as u64);
@@ -109,7 +109,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// When the calls of a thread should begin, whatever became of those before.
+/// The schedule of a thread's calls, independent of the progress of earlier calls.
 struct Schedule {
     /// Seconds from the begin of the phase to the first call, and from one call to the next.
     offset: f64,
@@ -117,9 +117,9 @@ struct Schedule {
     calls: u64,
 }
 
-/// Sleeping ends up to this much too late; the rest of a wait is spent looking at the clock.
+/// A sleep can overshoot by this much; the rest of a wait spins on the clock.
 const OVERSLEPT: Duration = Duration::from_micros(100);
-/// Longest sleep before a look whether the phase has ended.
+/// Longest sleep before the next check whether the phase has ended.
 const NAP: Duration = Duration::from_millis(20);
 
 impl Schedule {
@@ -129,19 +129,19 @@ impl Schedule {
         Some(Schedule { offset: between * thread as f64, step: between * manner.threads as f64, calls: 0 })
     }
 
-    /// When the next call should begin.
+    /// The time at which the next call is due.
     fn next(&self, begin: Instant) -> Instant {
         begin + Duration::from_secs_f64(self.offset + self.step * self.calls as f64)
     }
 
-    /// Takes the next call if it should have begun before `now`, and gives when.
+    /// Takes the next call if it was due before `now`, and returns the time at which it was due.
     fn overdue(&mut self, begin: Instant, now: Instant) -> Option<Instant> {
         let intended = Some(self.next(begin)).filter(|intended| *intended < now)?;
         self.calls += 1;
         Some(intended)
     }
 
-    /// Waits until the next call should begin, or the phase is stopped, and gives that time.
+    /// Waits until the next call is due or the phase is stopped, and returns the due time.
     fn wait(&mut self, begin: Instant, phase: &Phase<'_>) -> Instant {
         let intended = self.next(begin);
         self.calls += 1;

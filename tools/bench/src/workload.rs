@@ -1,4 +1,4 @@
-//! What kinds of operations come how often.
+//! The workloads: kinds of operations and their frequencies.
 
 use clap::ValueEnum;
 use rand::Rng;
@@ -43,7 +43,7 @@ pub(crate) enum Workload {
 pub(crate) enum Kind {
     /// Read a record.
     Read,
-    /// Write a record that is there.
+    /// Write an existing record.
     Update,
     /// Write the next new record.
     Insert,
@@ -66,7 +66,7 @@ pub(crate) enum Kind {
 /// Longest scan in records; the lengths are uniform from 1.
 const LONGEST_SCAN: u64 = 100;
 
-/// Two kinds of operations and how often they come.
+/// Two kinds of operations and their frequencies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mix {
     first: Kind,
@@ -81,9 +81,9 @@ impl Mix {
         Mix { first: kind, second: kind, bound: None }
     }
 
-    /// `share`, from 0 to 1, of the operations are of the first kind, the others of the second.
+    /// A mix in which a fraction `share`, 0 to 1, is of the first kind, and the rest of the second.
     fn of(first: Kind, share: f64, second: Kind) -> Self {
-        // The conversion saturates, as it should.
+        // The conversion saturates as intended.
         Mix { first, second, bound: Some((share * 2f64.powi(64)) as u64) }
     }
 
@@ -94,7 +94,7 @@ impl Mix {
 }
 
 impl Workload {
-    /// Its operations; `read_share` is the part of reads beside the inserts of `Insert`.
+    /// The mix of the workload; `read_share` is the fraction of reads beside the inserts of `Insert`.
     pub(crate) fn mix(self, read_share: f64) -> Mix {
         match self {
             Workload::A => Mix::of(Kind::Read, 0.5, Kind::Update),
@@ -117,22 +117,22 @@ impl Workload {
         matches!(self, Workload::D | Workload::E | Workload::Insert | Workload::Adapt | Workload::Queue)
     }
 
-    /// Whether it removes records, so that the store is no use to others.
+    /// Whether it removes records, so that the store cannot be reused.
     pub(crate) fn removes(self) -> bool {
         matches!(self, Workload::Queue | Workload::Drain)
     }
 
-    /// Whether it writes records that are there, so that their versions must be remembered.
+    /// Whether it overwrites existing records, so that their versions must be tracked.
     pub(crate) fn updates(self) -> bool {
         matches!(self, Workload::A | Workload::B | Workload::F | Workload::Update)
     }
 
-    /// Whether its operations read single records, so that a miss ratio says how many device reads an operation takes.
+    /// Whether its operations read single records, so that a miss ratio gives the device reads per operation.
     pub(crate) fn reads_points(self) -> bool {
         matches!(self, Workload::A | Workload::B | Workload::C | Workload::F)
     }
 
-    /// The distribution that YCSB gives it.
+    /// The distribution that YCSB defines for it.
     pub(crate) fn usual_shape(self) -> Shape {
         match self {
             Workload::D => Shape::Latest,

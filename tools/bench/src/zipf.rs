@@ -2,24 +2,24 @@
 
 use rand::Rng;
 
-/// The first ranks have a bucket each.
+/// Each of the first ranks has its own bucket.
 const HEAD: u64 = 256;
-/// Behind them a bucket is wider than 1 by this part of its first rank.
+/// Behind the head, the width of a bucket exceeds 1 by its first rank divided by this.
 const WIDTH: u64 = 32;
 
-/// Ranks whose weights differ by less than `1 / WIDTH`, drawn together and then told apart by rejection.
+/// Ranks whose weights differ by less than `1 / WIDTH`. They are drawn together; rejection sampling picks one.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     first: u64,
     width: u64,
-    /// A draw below this is accepted whatever the rank: the weight of the last rank over that of the first.
+    /// A draw below this is accepted for any rank: the weight of the last rank divided by that of the first.
     surely: u64,
-    /// Walker's alias method: a draw above `threshold` goes to the bucket `alias`.
+    /// Walker's alias method: a draw above `threshold` selects the bucket `alias`.
     threshold: u64,
     alias: u32,
 }
 
-/// A sampler of ranks `0..n`, exact up to the rounding of 64-bit floats. It takes about 25 KiB whatever `n` is.
+/// A sampler of ranks `0..n`, exact up to the rounding of 64-bit floats. It takes about 25 KiB for any `n`.
 #[derive(Debug)]
 pub(crate) struct Zipf {
     theta: f64,
@@ -27,7 +27,7 @@ pub(crate) struct Zipf {
 }
 
 impl Zipf {
-    /// Over `n` ranks, at least 1, with exponent `theta`, at least 0.
+    /// A sampler over `n` ranks, at least 1, with exponent `theta`, at least 0.
     pub(crate) fn new(n: u64, theta: f64) -> Self {
         assert!(n > 0 && theta >= 0.0 && theta.is_finite(), "a Zipf distribution of {n} ranks with theta {theta}");
         let (mut buckets, mut masses) = (Vec::new(), Vec::new());
@@ -47,7 +47,7 @@ impl Zipf {
     pub(crate) fn sample(&self, rng: &mut impl Rng) -> u64 {
         let (column, fraction) = below(rng.next_u64(), self.buckets.len() as u64);
         let drawn = &self.buckets[column as usize];
-        // Without a branch, which could not be predicted.
+        // Branch-free, since the branch would be unpredictable.
         let place = if fraction > drawn.threshold { drawn.alias as usize } else { column as usize };
         let bucket = &self.buckets[place];
         loop {
@@ -67,13 +67,13 @@ impl Zipf {
     }
 }
 
-/// The part of all draws from `0..n` that does not fall on the first `kept` ranks.
+/// The fraction of draws from `0..n` that miss the first `kept` ranks.
 pub(crate) fn miss_beyond(kept: u64, n: u64, theta: f64) -> f64 {
     let kept = kept.min(n);
     1.0 - sum(1, kept + 1, theta) / sum(1, n + 1, theta)
 }
 
-/// Splits a random number into a uniform one below `n` and the fraction that is left over.
+/// Splits a random number into a uniform one below `n` and the remaining fraction.
 pub(crate) fn below(random: u64, n: u64) -> (u64, u64) {
     let product = u128::from(random) * u128::from(n);
     ((product >> 64) as u64, product as u64)
@@ -85,12 +85,12 @@ fn weight(rank: u64, theta: f64) -> f64 {
 
 /// A probability as a bound for uniform 64-bit numbers; 1 accepts all of them.
 fn as_threshold(probability: f64) -> u64 {
-    // The conversion saturates, as it should.
+    // The conversion saturates as intended.
     (probability * 2f64.powi(64)) as u64
 }
 
-/// The weights of the ranks `from..to` together: one by one in the head, by the formula of Euler and Maclaurin behind
-/// it, whose next term is below 10⁻¹¹ of the sum there.
+/// The total weight of the ranks `from..to`. The head is summed one by one, the rest by the Euler-Maclaurin formula,
+/// whose next term is below 10⁻¹¹ of the sum.
 fn sum(from: u64, to: u64, theta: f64) -> f64 {
     let head: f64 = (from..to.min(HEAD + 1)).map(|rank| weight(rank, theta)).sum();
     let from = from.max(HEAD + 1);
@@ -133,8 +133,8 @@ mod tests {
 
     use super::*;
 
-    /// Chi-square of the observed counts against the exact probabilities, in standard deviations of what chance gives.
-    /// The ranks are taken together so that each class expects at least 50 draws.
+    /// Chi-square of the observed counts against the exact probabilities, in standard deviations of the chance
+    /// distribution. Ranks are grouped so that each class expects at least 50 draws.
     fn surprise(n: u64, theta: f64, draws: u64, seed: u64) -> f64 {
         let (zipf, mut rng) = (Zipf::new(n, theta), SmallRng::seed_from_u64(seed));
         let mut counts = vec![0u64; usize::try_from(n).unwrap()];

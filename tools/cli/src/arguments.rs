@@ -44,14 +44,14 @@ pub(crate) enum Command {
     Demo(Demo),
     /// The process that the demonstration kills
     #[command(hide = true)]
-    DemoVictim(demo::victim::Victim),
+    DemoVictim(demo::victim::CrashChild),
     /// The process that removes what the demonstration made if that dies
     #[command(hide = true)]
     DemoSweeper(demo::child::Sweeper),
 }
 
 impl Command {
-    /// Does it.
+    /// Runs the command.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         match self {
             Command::Load(command) => command.run(),

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// Anything that ends a command early.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The database's answer.
+    /// An error of the database.
     Database(Error),
     /// Standard output cannot be written.
     Output(io::Error),
@@ -21,7 +21,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Tells it on standard error. A reader of standard output that went away is no error.
+    /// Prints the failure to standard error. A closed standard output is no error.
     pub(crate) fn report(self) -> ExitCode {
         let (message, code) = match self {
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
@@ -36,20 +36,20 @@ impl Failure {
     }
 }
 
-/// Tells something on standard error.
+/// Prints a message to standard error.
 pub(crate) fn warn(message: &str) {
-    // `eprintln` would panic where standard error is a broken pipe, and then there is nobody to tell.
+    // `eprintln` would panic if standard error were a broken pipe; then there is no reader to warn.
     let _ = io::Write::write_all(&mut io::stderr(), format!("ecotone: {message}\n").as_bytes());
 }
 
-/// What to do about an error whose own text does not say it.
+/// Advice for an error whose own text has none.
 fn advice(error: &Error) -> &'static str {
     match error {
         Error::Corruption { .. } => "; restore a backup, or save what can be read with `ecotone repair`",
         Error::UnknownKeyspace { .. } => {
             "; `ecotone list` shows the keyspaces that exist, `load` and `put` make new ones"
         }
-        // A reason with a semicolon in it says already what to do.
+        // A reason with a semicolon already contains advice.
         Error::NotADatabase { why, .. } if !why.contains(';') => {
             "; give the directory of a database; `load` and `put` make one where nothing is yet"
         }
@@ -61,7 +61,7 @@ fn advice(error: &Error) -> &'static str {
     }
 }
 
-/// The same for an answer of the operating system.
+/// Advice for an error of the operating system.
 fn advice_of_system(action: &str, error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "; run the command as the owner of the database, or change the permissions",

@@ -1,7 +1,7 @@
-//! The `ecotone` command: load, look at, check and dump databases, and a demonstration on real keys.
+//! The `ecotone` command: load, inspect, check and dump databases, and a demonstration on real keys.
 //!
-//! Exit codes: 0 all is well, 1 an error (told on standard error), 2 a wrong use of the command, 3 `repair` could not
-//! restore everything. Whoever stops reading standard output early ends the command quietly.
+//! Exit codes: 0 success, 1 an error (printed to standard error), 2 wrong usage, 3 `repair` could not restore
+//! everything. If the reader of standard output goes away, the command ends quietly.
 //!
 //! The allocator is the system's: in the demonstration mimalloc was no faster and raised the peak of the process from
 //! 51 to 88 MiB.
@@ -11,10 +11,10 @@ mod commands;
 mod demo;
 mod failure;
 mod header;
-mod kept;
 mod load;
+mod open_keyspace;
 mod output;
-mod place;
+mod target;
 mod text;
 
 use std::process::ExitCode;
@@ -42,11 +42,11 @@ fn wrong_use(error: &clap::Error) -> ! {
     error.exit()
 }
 
-/// Begins to log as `ECOTONE_LOG` says: a level, or levels of parts such as `warn,ecotone_engines=debug`.
+/// Starts logging as `ECOTONE_LOG` says: a level, or levels of modules such as `warn,ecotone_engines=debug`.
 fn start_log() -> Result<(), Failure> {
     let wanted =
         std::env::var("ECOTONE_LOG").ok().filter(|wanted| !wanted.is_empty()).unwrap_or_else(|| "warn".to_owned());
-    // A filter takes a word that is no level for the name of a part, and then logs nothing else.
+    // The filter takes a word that is no level for the name of a module, and then logs nothing else.
     let is_level = wanted.split(',').all(|part| part.contains('=') || part.parse::<LevelFilter>().is_ok());
     let filter = EnvFilter::try_new(&wanted).ok().filter(|_| is_level).ok_or_else(|| {
         Failure::Usage(format!("ECOTONE_LOG is {wanted:?}, and must be off, error, warn, info, debug or trace"))

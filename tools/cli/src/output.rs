@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// Buffered standard output. What is buffered is written by [`finish`](Self::finish), whose error counts.
+/// Buffered standard output. [`finish`](Self::finish) writes the buffered rest; its error must be checked.
 pub(crate) struct Output {
     lines: BufWriter<StdoutLock<'static>>,
 }

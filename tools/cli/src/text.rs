@@ -22,7 +22,7 @@ pub(crate) struct Encoding {
 }
 
 impl Encoding {
-    /// The options that choose it, each with a space before it.
+    /// The command-line options that select this encoding, each with a space before it.
     pub(crate) fn options(self) -> String {
         [(self.u64, " --u64"), (self.hex, " --hex")].iter().filter(|(on, _)| *on).map(|(_, option)| *option).collect()
     }
@@ -39,7 +39,7 @@ impl Encoding {
             .map_err(|why| Failure::Usage(format!("the value {argument:?} {why}")))
     }
 
-    /// The bytes of a key from its text without escapes; or what is wrong with it.
+    /// The bytes of a key from unescaped text, or the error.
     pub(crate) fn decode_key(self, text: Vec<u8>) -> Result<Vec<u8>, &'static str> {
         if !self.u64 {
             return self.decode_value(text);
@@ -48,7 +48,7 @@ impl Encoding {
         number.map(|number| number.to_be_bytes().to_vec()).ok_or("is not a decimal integer of 64 bits")
     }
 
-    /// The bytes of a value from its text without escapes; or what is wrong with it.
+    /// The bytes of a value from unescaped text, or the error.
     pub(crate) fn decode_value(self, text: Vec<u8>) -> Result<Vec<u8>, &'static str> {
         if !self.hex {
             return Ok(text);
@@ -93,7 +93,7 @@ impl Encoding {
     }
 }
 
-/// Says which limit a record exceeds, if one.
+/// Returns an error that names the limit, if a record exceeds one.
 pub(crate) fn check_record(key: &[u8], value: &[u8]) -> Result<(), String> {
     let (key, record) = (key.len(), key.len() + value.len());
     match () {
@@ -104,7 +104,7 @@ pub(crate) fn check_record(key: &[u8], value: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Undoes [`escape`]; or says what is wrong.
+/// Reverses [`escape`]; the error says what is wrong.
 pub(crate) fn unescape(text: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.iter().copied();

@@ -1,8 +1,8 @@
-//! Iteration over a keyspace.
+//! Iteration over an ordered keyspace.
 
 use std::{fmt, mem, sync::Arc};
 
-mod copies;
+mod buffered_records;
 mod scan;
 
 use ecotone_engines::engine::{Direction, Ordered, Range};
@@ -10,19 +10,24 @@ use ecotone_engines::engine::{Direction, Ordered, Range};
 use self::scan::Scan;
 use crate::{Database, Error, Result, gaps::Gaps};
 
-/// An owned iterator over records in key order, from both ends. It keeps the database open. At each end that is used it
-/// holds the pages that it reads ahead, at most half a MiB. All iterators together hold a quarter of the memory budget
-/// at most: those for which nothing is left read each page anew, a few records at a time, and are slower. So any number
-/// may be open.
+/// An owned iterator over records in key order, from both ends. It keeps the database open.
 ///
-/// Consistent per key: a key is given at most once, with a value that was its newest at some time since the iterator
-/// was made; a key that exists all that time is given; a write that comes while the iterator is on its way may or may
-/// not be seen, also long before the iterator comes to it, since it reads ahead. So a key that is deleted and inserted
-/// again meanwhile may be missing, and of two writes the later one may be seen without the earlier. A batch may be seen
-/// in part. After an error the iterator ends.
+/// At each end in use the iterator holds the pages that it reads ahead, at most half a MiB. All iterators together hold
+/// at most a quarter of the memory budget. An iterator that finds no memory left reads each page again for a few
+/// records at a time, and is slower. So any number of iterators may be open.
 ///
-/// [`next_ref`](Self::next_ref) and [`next_back_ref`](Self::next_back_ref) give the same records without copying them.
-/// Use them in loops that look at many records and keep few; both kinds of calls may be mixed.
+/// Iterators are consistent per key:
+///
+/// - A key is returned at most once, with a value that was its newest at some time since the iterator was created.
+/// - A key that exists all that time is returned.
+/// - A concurrent write may or may not be seen. This holds long before the iterator reaches the key, since it reads
+///   ahead.
+///
+/// So a key that is deleted and inserted again meanwhile may be missing. Of two writes the later one may be seen
+/// without the earlier, and a batch may be seen in part. After an error the iterator ends.
+///
+/// [`next_ref`](Self::next_ref) and [`next_back_ref`](Self::next_back_ref) return the same records without copying
+/// them. Use them in loops that look at many records and keep few. Both kinds of calls may be mixed.
 ///
 /// ```
 /// # use ecotone::{Database, KeyspaceOptions};
@@ -40,9 +45,9 @@ use crate::{Database, Error, Result, gaps::Gaps};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Iter {
-    /// The records, or an error to give and then nothing.
+    /// The records, or an error to return once.
     records: std::result::Result<Scan, Option<Error>>,
-    // Below the records, since fields go in this order and they use the database.
+    // Below the records, since fields are dropped in order and the records use the database.
     database: Database,
 }
 
@@ -62,18 +67,18 @@ impl Iter {
         }
     }
 
-    /// As [`next`](Iterator::next), but key and value are lent until the next call.
+    /// As [`next`](Iterator::next), but key and value are borrowed until the next call.
     ///
     /// # Errors
-    /// Those of a read; the iterator has ended then.
+    /// The errors of a read. The iterator has ended then.
     pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step(Direction::Up)
     }
 
-    /// As [`next_back`](DoubleEndedIterator::next_back), but key and value are lent until the next call.
+    /// As [`next_back`](DoubleEndedIterator::next_back), but key and value are borrowed until the next call.
     ///
     /// # Errors
-    /// Those of a read; the iterator has ended then.
+    /// The errors of a read. The iterator has ended then.
     pub fn next_back_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step(Direction::Down)
     }
@@ -82,13 +87,13 @@ impl Iter {
 impl Drop for Iter {
     fn drop(&mut self) {
         if self.database.inner.life.is_over() {
-            // Nothing is dropped in a process that was forked off.
+            // A forked child process drops nothing.
             mem::forget(mem::replace(&mut self.records, Err(None)));
         }
     }
 }
 
-/// A copy of a record that is lent.
+/// Copies a borrowed record.
 pub(crate) fn owned(record: Result<Option<(&[u8], &[u8])>>) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
     record.transpose().map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())))
 }

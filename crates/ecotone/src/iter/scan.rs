@@ -1,51 +1,52 @@
-//! The records of a range, by a cursor that is open as long as there is memory for what it reads ahead.
+//! A scan: the records of a range, from both ends. It uses a cursor that stays open as long as there is memory for its
+//! read-ahead.
 //!
-//! Cursors hold memory for as long as their callers like, so all of them together have a part of the budget
-//! ([`Component::Windows`]). A scan that finds nothing left of it closes its cursor, and goes on by copies of a few
-//! records at a time: a cursor for what is left of the range, of other memory, is opened, gives these records, and is
-//! dropped again before the caller gets the first of them. One scan of a database does that at a time, so that any
-//! number of closed ones take no more memory than one (`docs/design/waiting.md`, rule 4).
+//! Callers may keep cursors as long as they like, so all cursors together are limited to a share of the budget
+//! ([`Component::Windows`]). A scan that finds the share used up closes its cursor and continues by copying a few
+//! records at a time. For that it opens a cursor on the rest of the range, with other memory, copies records, and drops
+//! the cursor before the caller gets the first record. Only one scan of a database does so at a time, so any number of
+//! closed scans takes no more memory than one (`docs/design/waiting.md`, rule 4).
 
 use std::{mem, ops::Bound, sync::Arc};
 
 use ecotone_engines::engine::{Cursor, Direction, Ordered, Range, RecordRef};
 use ecotone_substrate::{
-    held::{self, Kind},
+    lock_rank::{self, LockRank},
     memory::{Component, Memory},
 };
 
-use super::copies::Copies;
+use super::buffered_records::BufferedRecords;
 use crate::{
     Error, Result,
     database::Inner,
-    gaps::{First, Gaps},
+    gaps::{FirstRecordProbe, Gaps},
 };
 
-/// Bytes of the windows' memory that must be left for a closed scan to open a cursor again: a slab for each of some
+/// Bytes of the windows' memory that must be free before a closed scan opens a cursor again: a slab for each of several
 /// sources.
 const WORTH_OPENING: usize = 1 << 20;
 
 pub(super) struct Scan {
     engine: Arc<dyn Ordered>,
     state: State,
-    /// Until it has come to its first record.
-    first: Option<First>,
+    /// Present until the scan reaches its first record.
+    first: Option<FirstRecordProbe>,
 }
 
 enum State {
-    /// Nobody has asked for a record.
+    /// No record was requested yet.
     New(Arc<Gaps>, Range),
     Open(Box<dyn Cursor>),
     Closed(Box<Closed>),
     Over,
 }
 
-/// What a closed scan has copied at each end, and what lies between, if anything may.
+/// The records that a closed scan has copied at each end, and the rest of the range between them, if any.
 struct Closed {
-    front: Copies,
-    back: Copies,
+    front: BufferedRecords,
+    back: BufferedRecords,
     between: Option<Range>,
-    /// Whether the record that it went to is of the front copies.
+    /// Whether the current record is one of the front copies.
     at_front: bool,
 }
 
@@ -54,7 +55,7 @@ impl Scan {
         Scan { engine, state: State::New(gaps, range), first: None }
     }
 
-    /// The next record from one end, lent until the next call.
+    /// The next record from one end, borrowed until the next call.
     pub(super) fn next(&mut self, database: &Inner, direction: Direction) -> Result<Option<RecordRef<'_>>> {
         let there = self.advance(database, direction);
         let first = self.first.take();
@@ -86,12 +87,13 @@ impl Scan {
                 State::New(gaps, range) => {
                     let range = mem::replace(range, (Bound::Unbounded, Bound::Unbounded));
                     let (range, first) = gaps.begin(range, direction);
-                    // What it finds is behind what it may learn began (docs/design/gaps.md, invariant 3).
+                    // The probe was registered before the cursor opens, so the cursor sees all that the probe may learn
+                    // from (docs/design/gaps.md, invariant 3).
                     let cursor = self.engine.clone().cursor_in(range, Component::Windows);
                     (self.first, self.state) = (Some(first), State::Open(cursor));
                 }
                 State::Open(cursor) => match cursor.advance(direction) {
-                    Err(Error::Memory { .. }) => self.state = State::Closed(Box::new(Closed::new(cursor.rest()))),
+                    Err(Error::Memory { .. }) => self.state = State::Closed(Box::new(Closed::new(cursor.remaining()))),
                     there => return there,
                 },
                 State::Closed(closed) => {
@@ -110,9 +112,9 @@ impl Scan {
                             }
                         }
                     }
-                    database.patiently(|| {
+                    database.retry_without_memory(|| {
                         let _turn = database.closed_scans.lock();
-                        let _held = held::hold(Kind::ClosedScan);
+                        let _held = lock_rank::hold(LockRank::ClosedScan);
                         closed.fill(&self.engine, &database.memory, rest.clone(), direction)
                     })?;
                 }
@@ -123,10 +125,15 @@ impl Scan {
 
 impl Closed {
     fn new(rest: Range) -> Self {
-        Closed { front: Copies::default(), back: Copies::default(), between: Some(rest), at_front: true }
+        Closed {
+            front: BufferedRecords::default(),
+            back: BufferedRecords::default(),
+            between: Some(rest),
+            at_front: true,
+        }
     }
 
-    /// Goes to the next copy from one end: that of its own copies, or of the other end's if nothing lies between.
+    /// Moves to the next copy from one end. Takes the other end's copies if nothing lies between.
     fn advance(&mut self, direction: Direction) -> bool {
         let is_up = direction == Direction::Up;
         let (own, other) = if is_up { (&mut self.front, &mut self.back) } else { (&mut self.back, &mut self.front) };
@@ -143,7 +150,7 @@ impl Closed {
         self.front.is_used_up() && self.back.is_used_up()
     }
 
-    /// Copies the next records from one end of what is left.
+    /// Copies the next records from one end of the rest of the range.
     fn fill(&mut self, engine: &Arc<dyn Ordered>, memory: &Memory, rest: Range, direction: Direction) -> Result<()> {
         let copies = if direction == Direction::Up { &mut self.front } else { &mut self.back };
         let mut cursor = engine.clone().cursor(rest);
@@ -154,7 +161,7 @@ impl Closed {
                 None => return Ok(()),
             }
         }
-        self.between = Some(cursor.rest());
+        self.between = Some(cursor.remaining());
         Ok(())
     }
 }

@@ -1,17 +1,19 @@
-//! What an engine does, by one that is there, or as if it were there and empty.
+//! The engine trait of a lazy engine. Before the first write it acts as an empty engine.
 
-use ecotone_engines::engine::{Admission, Check, Engine, Operation, Progress, Root, Stats, Survey, VisitValue};
+use ecotone_engines::engine::{
+    Admission, Check, Engine, EngineCheckpoint, Operation, Progress, SampledStats, Stats, VisitValue,
+};
 use ecotone_substrate::{Result, Seq};
 
-use super::Lazy;
+use super::LazyEngine;
 
-impl Engine for Lazy {
+impl Engine for LazyEngine {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.open()?.map_or(Ok(None), |made| made.engine().get(key))
     }
 
-    fn get_to_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.open()?.map_or(Ok(None), |made| made.engine().get_to_update(key))
+    fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.open()?.map_or(Ok(None), |made| made.engine().get_for_update(key))
     }
 
     #[inline]
@@ -35,8 +37,8 @@ impl Engine for Lazy {
         }
     }
 
-    fn pace(&self, bytes: usize, adds: bool) -> Result<()> {
-        self.make()?.engine().pace(bytes, adds)
+    fn throttle(&self, bytes: usize, adds: bool) -> Result<()> {
+        self.make()?.engine().throttle(bytes, adds)
     }
 
     #[inline]
@@ -70,15 +72,15 @@ impl Engine for Lazy {
         self.there().map_or(Ok(()), |engine| engine.flush(below))
     }
 
-    fn litter(&self) -> u64 {
-        self.there().map_or(0, Engine::litter)
+    fn reclaimable_deletes(&self) -> u64 {
+        self.there().map_or(0, Engine::reclaimable_deletes)
     }
 
     fn before_close(&self) -> Result<()> {
         self.there().map_or(Ok(()), Engine::before_close)
     }
 
-    fn checkpoint(&self) -> Result<Root> {
+    fn checkpoint(&self) -> Result<EngineCheckpoint> {
         self.make()?.engine().checkpoint()
     }
 
@@ -114,18 +116,18 @@ impl Engine for Lazy {
     }
 
     fn stats(&self) -> Stats {
-        // Who asks for numbers opens nothing that is not in use.
+        // Counters must not open an engine that is not in use.
         self.there().map_or_else(Stats::new, Engine::stats)
     }
 
-    fn survey(&self) -> Result<Option<Survey>> {
-        self.open()?.map_or(Ok(None), |made| made.engine().survey())
+    fn sampled_stats(&self) -> Result<Option<SampledStats>> {
+        self.open()?.map_or(Ok(None), |made| made.engine().sampled_stats())
     }
 
-    fn retire(&self) {
-        // With the lock, so that nobody makes it meanwhile.
+    fn mark_dropped(&self) {
+        // Holds the lock, so that no other thread creates the engine meanwhile.
         let _stored = self.stored.lock();
         self.retired.store(true, std::sync::atomic::Ordering::Release);
-        self.there().into_iter().for_each(Engine::retire);
+        self.there().into_iter().for_each(Engine::mark_dropped);
     }
 }

@@ -1,28 +1,29 @@
-//! What engines of either kind do besides.
+//! The ordered and the hashed engine traits of a lazy engine.
 
 use std::sync::Arc;
 
 use ecotone_engines::{
     engine::{
-        Change, Cursor, Direction, Hashed, Hint, Made, Operation, Ordered, Range, RangeShape, Record, RecordRef, Walk,
+        AnyEngine, Cursor, Direction, Hashed, Hint, Operation, Ordered, Range, RangeShape, Record, RecordRef,
+        UnorderedCursor, UpdateFn,
     },
     merge::Merge,
 };
 use ecotone_substrate::{Error, Result, memory::Component};
 
-use super::Lazy;
+use super::LazyEngine;
 
-fn ordered(made: &Made) -> &Arc<dyn Ordered> {
-    let Made::Ordered(engine) = made else { unreachable!("the family makes ordered keyspaces") };
+fn ordered(made: &AnyEngine) -> &Arc<dyn Ordered> {
+    let AnyEngine::Ordered(engine) = made else { unreachable!("the family makes ordered keyspaces") };
     engine
 }
 
-fn hashed(made: &Made) -> &Arc<dyn Hashed> {
-    let Made::Hashed(engine) = made else { unreachable!("the family makes hashed keyspaces") };
+fn hashed(made: &AnyEngine) -> &Arc<dyn Hashed> {
+    let AnyEngine::Hashed(engine) = made else { unreachable!("the family makes hashed keyspaces") };
     engine
 }
 
-impl Ordered for Lazy {
+impl Ordered for LazyEngine {
     fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor> {
         match self.open() {
             Ok(Some(made)) => ordered(made).clone().cursor_in(range, memory),
@@ -40,13 +41,13 @@ impl Ordered for Lazy {
     }
 
     fn shapes(&self) -> Vec<RangeShape> {
-        // What cannot be opened has no shapes to tell.
+        // A keyspace that cannot be opened has no ranges to report.
         self.open().ok().flatten().map_or_else(Vec::new, |made| ordered(made).shapes())
     }
 }
 
-impl Hashed for Lazy {
-    fn walk(self: Arc<Self>) -> Box<dyn Walk> {
+impl Hashed for LazyEngine {
+    fn walk(self: Arc<Self>) -> Box<dyn UnorderedCursor> {
         let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         match self.open() {
             Ok(Some(made)) => hashed(made).clone().walk(),
@@ -55,7 +56,7 @@ impl Hashed for Lazy {
         }
     }
 
-    fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
+    fn modify(&self, key: &[u8], change: &mut UpdateFn<'_>) -> Result<()> {
         hashed(self.make()?).modify(key, change)
     }
 
@@ -69,7 +70,7 @@ impl Hashed for Lazy {
     }
 }
 
-/// An error, if there is one, and then the end.
+/// An empty cursor. It returns its error once, if it has one.
 struct Nothing {
     error: Option<Error>,
     range: Range,
@@ -84,12 +85,12 @@ impl Cursor for Nothing {
         Ok(None)
     }
 
-    fn rest(&self) -> Range {
+    fn remaining(&self) -> Range {
         self.range.clone()
     }
 }
 
-impl Walk for Nothing {
+impl UnorderedCursor for Nothing {
     fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
         self.error.take().map_or(Ok(None), Err)
     }

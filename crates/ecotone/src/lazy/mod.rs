@@ -1,7 +1,7 @@
-//! A keyspace whose engine is there once somebody uses it (decision 18).
+//! A keyspace whose engine is opened on first use (decision 18).
 //!
 //! A keyspace is *unwritten* until its first write: it has no files, and every read finds nothing. The first write
-//! makes the engine and its files. A keyspace of an earlier session is *stored*: its root is all that is known of it.
+//! creates the engine and its files. A keyspace of an earlier session is *stored*: only its engine checkpoint is known.
 //! The first use opens it.
 
 mod engine;
@@ -16,37 +16,37 @@ use std::{
     },
 };
 
-use ecotone_engines::engine::{Context, Engine, Family, Hint, Made, Operation, Range, Root};
+use ecotone_engines::engine::{AnyEngine, Context, Engine, EngineCheckpoint, EngineFactory, Hint, Operation, Range};
 use ecotone_substrate::{
     Error, Result, Seq,
     storage::FileId,
-    wal::{RecordKind, Room, encode_structure},
+    wal::{RecordKind, ReservationKind, encode_structure},
 };
 use ecotone_sys::primitive::Mutex;
 
 pub(crate) use self::settings::{decode as decode_settings, encode as encode_settings, first_root};
 
-/// Hints that an unwritten keyspace remembers.
+/// The most hints that an unwritten keyspace keeps.
 const MOST_HINTS: usize = 256;
 
-/// What a structural record is called in errors.
+/// The name of a structural record in errors.
 const RECORD: &str = "the log's structural record";
 
-/// How far the recovery of a database is.
+/// The phase of recovery.
 #[derive(Debug, Default)]
-pub(crate) struct Progress(AtomicU8);
+pub(crate) struct RecoveryPhase(AtomicU8);
 
-/// Structural records are replayed.
+/// Structural records are being replayed.
 const STRUCTURE: u8 = 0;
-/// Operations are replayed.
+/// Operations are being replayed.
 const OPERATIONS: u8 = 1;
 /// Replay is over.
 const OVER: u8 = 2;
 
-impl Progress {
-    /// Of a database that has nothing to recover.
-    pub(crate) fn over() -> Arc<Progress> {
-        Arc::new(Progress(AtomicU8::new(OVER)))
+impl RecoveryPhase {
+    /// The phase of a database that has nothing to recover.
+    pub(crate) fn over() -> Arc<RecoveryPhase> {
+        Arc::new(RecoveryPhase(AtomicU8::new(OVER)))
     }
 
     pub(crate) fn structure_is_recovered(&self) {
@@ -58,55 +58,69 @@ impl Progress {
     }
 }
 
-/// What is known of a keyspace whose engine is not there.
+/// A keyspace whose engine is not open.
 #[derive(Debug)]
-enum Stored {
-    /// Nothing was written to it.
+enum Unopened {
+    /// Nothing was written to the keyspace.
     Unwritten,
-    /// What the last checkpoint left, or its first write.
-    Root(Root),
+    /// The checkpoint of the engine, from the last manifest or from the first write.
+    Root(EngineCheckpoint),
 }
 
-/// The engine of one keyspace, for as long as it is not there too.
+/// The engine of one keyspace, opened on first use.
 #[derive(Debug)]
-pub(crate) struct Lazy {
-    family: Arc<dyn Family>,
-    /// With the settings of an unwritten one.
+pub(crate) struct LazyEngine {
+    family: Arc<dyn EngineFactory>,
+    /// Includes the settings of an unwritten keyspace.
     context: Context,
-    progress: Arc<Progress>,
-    /// Held by who makes or opens the engine, across the I/O.
-    stored: Mutex<Stored>,
-    /// What was said of the keys of an unwritten one.
+    progress: Arc<RecoveryPhase>,
+    /// Held across the I/O by the thread that creates or opens the engine.
+    stored: Mutex<Unopened>,
+    /// Hints given before the first write.
     hints: Mutex<Vec<(Range, Hint)>>,
-    made: OnceLock<Made>,
+    made: OnceLock<AnyEngine>,
     retired: AtomicBool,
 }
 
-impl Lazy {
-    /// A keyspace that nothing was written to.
-    pub(crate) fn unwritten(family: Arc<dyn Family>, context: Context, progress: Arc<Progress>) -> Lazy {
-        Lazy::with(family, context, progress, Stored::Unwritten)
+impl LazyEngine {
+    /// A keyspace without any write.
+    pub(crate) fn unwritten(
+        family: Arc<dyn EngineFactory>,
+        context: Context,
+        progress: Arc<RecoveryPhase>,
+    ) -> LazyEngine {
+        LazyEngine::with(family, context, progress, Unopened::Unwritten)
     }
 
     /// A keyspace of an earlier session.
-    pub(crate) fn stored(family: Arc<dyn Family>, context: Context, progress: Arc<Progress>, root: Root) -> Lazy {
-        Lazy::with(family, context, progress, Stored::Root(root))
+    pub(crate) fn stored(
+        family: Arc<dyn EngineFactory>,
+        context: Context,
+        progress: Arc<RecoveryPhase>,
+        root: EngineCheckpoint,
+    ) -> LazyEngine {
+        LazyEngine::with(family, context, progress, Unopened::Root(root))
     }
 
-    fn with(family: Arc<dyn Family>, context: Context, progress: Arc<Progress>, stored: Stored) -> Lazy {
+    fn with(
+        family: Arc<dyn EngineFactory>,
+        context: Context,
+        progress: Arc<RecoveryPhase>,
+        stored: Unopened,
+    ) -> LazyEngine {
         let (stored, made, retired) = (Mutex::new(stored), OnceLock::new(), AtomicBool::new(false));
-        Lazy { family, context, progress, stored, hints: Mutex::default(), made, retired }
+        LazyEngine { family, context, progress, stored, hints: Mutex::default(), made, retired }
     }
 
-    /// The engine, if it is there.
+    /// The engine, if it is open.
     #[inline]
     fn there(&self) -> Option<&dyn Engine> {
-        self.made.get().map(Made::engine)
+        self.made.get().map(AnyEngine::engine)
     }
 
-    /// The engine of a keyspace that was written; `None` for another.
+    /// The engine of a written keyspace, opened if needed. `None` for an unwritten keyspace.
     #[inline]
-    fn open(&self) -> Result<Option<&Made>> {
+    fn open(&self) -> Result<Option<&AnyEngine>> {
         match self.made.get() {
             Some(made) => Ok(Some(made)),
             None => self.open_stored(),
@@ -114,11 +128,11 @@ impl Lazy {
     }
 
     #[cold]
-    fn open_stored(&self) -> Result<Option<&Made>> {
+    fn open_stored(&self) -> Result<Option<&AnyEngine>> {
         self.check_live()?;
         let stored = self.stored.lock();
         if self.made.get().is_none() {
-            let Stored::Root(root) = &*stored else { return Ok(None) };
+            let Unopened::Root(root) = &*stored else { return Ok(None) };
             let made = self.family.open(self.context.clone(), root)?;
             self.catch_up(&made)?;
             self.made.set(made).expect("one at a time opens it");
@@ -126,8 +140,8 @@ impl Lazy {
         Ok(self.made.get())
     }
 
-    /// Does what recovery has done with those that were there.
-    fn catch_up(&self, made: &Made) -> Result<()> {
+    /// Repeats the recovery steps that open engines have passed already.
+    fn catch_up(&self, made: &AnyEngine) -> Result<()> {
         let progress = self.progress.0.load(Ordering::Acquire);
         if progress > STRUCTURE {
             made.engine().structure_recovered()?;
@@ -138,9 +152,9 @@ impl Lazy {
         Ok(())
     }
 
-    /// The engine, which is made if nothing was written before.
+    /// The engine, created if the keyspace is unwritten.
     #[inline]
-    fn make(&self) -> Result<&Made> {
+    fn make(&self) -> Result<&AnyEngine> {
         match self.open()? {
             Some(made) => Ok(made),
             None => self.make_first(),
@@ -148,7 +162,7 @@ impl Lazy {
     }
 
     #[cold]
-    fn make_first(&self) -> Result<&Made> {
+    fn make_first(&self) -> Result<&AnyEngine> {
         let mut stored = self.stored.lock();
         if let Some(made) = self.made.get() {
             return Ok(made);
@@ -156,31 +170,32 @@ impl Lazy {
         self.check_live()?;
         let (wal, keyspace) = (&self.context.shared.wal, self.context.keyspace);
         let (made, root) = self.family.create(self.context.clone()).inspect_err(|_| self.remove_files())?;
-        // Its files are durable. Whatever the log says of the keyspace comes behind this record (decision 18, invariant
+        // The files are durable now. All other log records of the keyspace come behind this one (decision 18, invariant
         // 4).
         let body = encode_structure(keyspace, &settings::encode_first(&root.blob));
-        let placed =
-            wal.reserve(Room::Structure, body.len()).map(|room| wal.append(room, RecordKind::Structure, &body, |_| ()));
+        let placed = wal
+            .reserve(ReservationKind::Structure, body.len())
+            .map(|room| wal.append(room, RecordKind::Structure, &body, |_| ()));
         match placed {
-            Ok(placed) => *stored = Stored::Root(Root { structure: placed.end, ..root }),
+            Ok(placed) => *stored = Unopened::Root(EngineCheckpoint { structure: placed.end, ..root }),
             Err(error) => {
-                made.engine().retire();
+                made.engine().mark_dropped();
                 self.remove_files();
                 return Err(error);
             }
         }
-        if let Made::Ordered(engine) = &made {
+        if let AnyEngine::Ordered(engine) = &made {
             let hints = std::mem::take(&mut *self.hints.lock());
-            // An empty keyspace has nothing to change. One hint too many is none.
+            // An empty keyspace has nothing to convert, and a hint too many may be dropped.
             hints.iter().for_each(|(range, hint)| drop(engine.hint(range, *hint)));
         }
         Ok(self.made.get_or_init(|| made))
     }
 
-    /// Remembers a hint until the first write.
+    /// Keeps a hint until the first write.
     fn hint_later(&self, range: &Range, hint: Hint) -> Result<()> {
         let _stored = self.stored.lock();
-        if let Some(Made::Ordered(engine)) = self.made.get() {
+        if let Some(AnyEngine::Ordered(engine)) = self.made.get() {
             return engine.hint(range, hint);
         }
         let mut hints = self.hints.lock();
@@ -192,62 +207,61 @@ impl Lazy {
         Ok(())
     }
 
-    /// Removes what a first write has made that failed. What went wrong first is what the caller needs to know; files
-    /// that stay are removed by the next opening.
+    /// Removes the files of a failed first write. The caller gets the first error. The next open removes any file that
+    /// stays.
     fn remove_files(&self) {
         let (storage, keyspace) = (&*self.context.shared.storage, self.context.keyspace);
         let _ = crate::recovery::remove_files(storage, |file| file.keyspace() == Some(keyspace));
     }
 
-    /// The files that it has, if they are known without the engine; `None` if that is there, or has to be.
+    /// The files of the keyspace, if they are known without the engine. `None` if the engine is open or must be.
     pub(crate) fn files(&self) -> Result<Option<HashSet<FileId>>> {
         let stored = self.stored.lock();
         match &*stored {
             _ if self.made.get().is_some() => Ok(None),
-            Stored::Unwritten => Ok(Some(HashSet::new())),
-            Stored::Root(root) => Ok(self.family.files(&self.context, root)?.map(HashSet::from_iter)),
+            Unopened::Unwritten => Ok(Some(HashSet::new())),
+            Unopened::Root(root) => Ok(self.family.files(&self.context, root)?.map(HashSet::from_iter)),
         }
     }
 
-    /// A structural record of the log. The first one of an unwritten keyspace has its root.
+    /// Replays a structural record. The first one of an unwritten keyspace holds its engine checkpoint.
     fn replay_first(&self, seq: Seq, body: &[u8]) -> Result<bool> {
         let mut stored = self.stored.lock();
-        let is_first = matches!(*stored, Stored::Unwritten);
+        let is_first = matches!(*stored, Unopened::Unwritten);
         if is_first {
             let blob = first_root(body)
                 .ok_or_else(|| Error::corruption(RECORD, 0, "it is not that of a first write"))?
                 .to_vec();
-            *stored = Stored::Root(Root { structure: seq, blob });
+            *stored = Unopened::Root(EngineCheckpoint { structure: seq, blob });
         }
         Ok(is_first)
     }
 
-    /// Opens the engine of a keyspace that was written.
+    /// Opens the engine of a written keyspace.
     pub(crate) fn look(&self) -> Result<()> {
         self.open().map(drop)
     }
 
-    /// What a checkpoint takes; nothing if the engine is not there, since the keyspace is as the last checkpoint left
-    /// it then. One that comes to be there later has all that it writes to the log behind this (decision 18, invariant
-    /// 6).
-    pub(crate) fn take(&self) -> Result<Option<Root>> {
+    /// The engine's checkpoint. `None` if the engine is not open: the keyspace is unchanged since the last checkpoint
+    /// then. An engine that is opened later logs everything behind the current position (decision 18, invariant 6).
+    pub(crate) fn take(&self) -> Result<Option<EngineCheckpoint>> {
         if self.made.get().is_none() {
-            // Whoever makes it has appended the record of that before it gives the lock back.
+            // The thread that creates the engine appends the first record before it releases the lock.
             drop(self.stored.lock());
         }
         self.there().map(Engine::checkpoint).transpose()
     }
 
-    /// Whether nothing was written to it.
+    /// Whether nothing was written to the keyspace.
     pub(crate) fn is_unwritten(&self) -> bool {
-        self.made.get().is_none() && matches!(*self.stored.lock(), Stored::Unwritten)
+        self.made.get().is_none() && matches!(*self.stored.lock(), Unopened::Unwritten)
     }
 
     fn check_live(&self) -> Result<()> {
         if self.retired.load(Ordering::Acquire) { Err(Error::Closed { what: "the keyspace" }) } else { Ok(()) }
     }
 
-    /// A replayed operation.
+    /// Replays an operation.
     fn replay_operation(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
         self.make()?.engine().replay(seq, operation)
     }

@@ -1,13 +1,13 @@
-//! The settings of an unwritten keyspace, as the manifest has them in place of a root, and the record of its first
-//! write (`docs/format/manifest.md`).
+//! The settings of an unwritten keyspace, which the manifest stores in place of an engine checkpoint, and the record of
+//! the first write (`docs/format/manifest.md`).
 
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
-/// Settings at most, and bytes of each name and value.
+/// The most settings, and the most bytes of a name and of a value.
 const MOST: u64 = 64;
 const LONGEST: usize = 1024;
 
-/// The bytes that stand for settings.
+/// Encodes settings.
 pub(crate) fn encode(settings: &[(String, String)]) -> Vec<u8> {
     let mut w = Writer::new();
     w.varint(settings.len() as u64);
@@ -17,10 +17,10 @@ pub(crate) fn encode(settings: &[(String, String)]) -> Vec<u8> {
     w.finish()
 }
 
-/// Reads what [`encode`] wrote.
+/// Decodes the output of [`encode`].
 ///
 /// # Errors
-/// If it is something else.
+/// If the bytes are malformed.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<(String, String)>, Malformed> {
     let mut r = Reader::new(bytes);
     let count = r.varint()?;
@@ -36,16 +36,16 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<(String, String)>, Malformed> {
     Ok(settings)
 }
 
-/// How the record of a first write begins. Records of engines begin with a small number, so whoever does not know the
-/// beginning of a keyspace can tell them from it.
+/// The prefix of the record of a first write. Records of engines begin with a small number, so the two can be told
+/// apart without the keyspace's history.
 const FIRST: &[u8] = b"ECOfirst";
 
-/// The structural record of a first write, which left this root.
+/// Encodes the structural record of a first write.
 pub(super) fn encode_first(root: &[u8]) -> Vec<u8> {
     [FIRST, root].concat()
 }
 
-/// The root of a first write; `None` if the record is one of an engine.
+/// The engine checkpoint of a first write. `None` if the record is one of an engine.
 pub(crate) fn first_root(body: &[u8]) -> Option<&[u8]> {
     body.strip_prefix(FIRST)
 }

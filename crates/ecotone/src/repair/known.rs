@@ -1,13 +1,13 @@
-//! What root and log tell of where the records of each keyspace are.
+//! The record layout of each keyspace, as far as the engine checkpoint and the log tell it.
 
 use std::collections::BTreeMap;
 
 use ecotone_engines::{
     adaptive::repair::{Known as Ranges, Layout as RangeLayout},
     hash::repair::{Known as Hashed, Layout as HashLayout},
-    lsm::repair::{Layout as TableLayout, Placed},
+    lsm::repair::{Layout as TableLayout, TablePlacement},
     repair::Problems,
-    tree::repair::{Layout as PageLayout, Named},
+    tree::repair::{IndexedPages, Layout as PageLayout},
 };
 use ecotone_substrate::{Result, environment::Environment, manifest::KeyspaceRecord, storage::FileId};
 
@@ -17,41 +17,41 @@ use super::{
 };
 use crate::{Engine, lazy::first_root};
 
-/// Where the records of a keyspace are while structural records are replayed.
+/// The layout of a keyspace while structural records are replayed.
 #[derive(Debug)]
 pub(super) enum Layout {
-    /// That of a keyspace that nothing was written to (decision 18).
+    /// An unwritten keyspace (decision 18).
     Unwritten,
-    /// `None` if the index is not whole.
+    /// `None` if the index is incomplete.
     Pages(Option<PageLayout>),
     Tables(TableLayout),
     Ranges(RangeLayout),
     Hashed(HashLayout),
 }
 
-/// Where the records of a keyspace are, as far as that is known.
+/// The inputs of the salvage of a keyspace.
 #[derive(Debug)]
-pub(super) enum Known {
-    /// It has no files.
+pub(super) enum SalvageInputs {
+    /// The keyspace has no files.
     Unwritten,
-    Pages(Option<Named>),
-    Tables(Placed),
+    Pages(Option<IndexedPages>),
+    Tables(TablePlacement),
     Ranges(Ranges),
     Hashed(Hashed),
 }
 
-/// What a keyspace begins with, before structural records are replayed.
+/// The state that replay of structural records starts from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Beginning<'b> {
-    /// The damaged directory; `None` without a manifest.
+pub(super) struct KeyspaceStart<'b> {
+    /// The environment of the damaged directory; `None` without a manifest.
     pub(super) environment: Option<&'b Environment>,
     pub(super) files: &'b [FileId],
-    /// What a first look at the log told.
+    /// The result of the first pass over the log.
     pub(super) log: &'b LogSurvey,
 }
 
-impl Beginning<'_> {
-    /// Where the records of a keyspace are before the log; `None` if its engine is not known.
+impl KeyspaceStart<'_> {
+    /// The layout of a keyspace before the log; `None` if its engine is unknown.
     pub(super) fn layout(&self, plan: &Plan, problems: &mut Problems) -> Result<Option<Layout>> {
         let layout = match self.environment.filter(|_| plan.is_known) {
             Some(_) if plan.record.unwritten => Some(Layout::Unwritten),
@@ -72,22 +72,22 @@ impl Beginning<'_> {
                     .unwrap_or(Layout::Unwritten);
                 Ok(())
             }
-            // What is known without it is as much as an empty keyspace has.
+            // Nothing is lost without the record: an empty layout is as good.
             (Some(_), _) => Ok(()),
             (None, _) => layout.replay(body, problems),
         }
     }
 
-    /// Where the records of all keyspaces are. `is_whole` says that no record of the log is missing.
+    /// The inputs of all keyspaces. `is_whole` says that the log has no gap.
     pub(super) fn known(
         &self,
         layouts: BTreeMap<u32, (&Plan, Layout)>,
         is_whole: bool,
         problems: &mut Problems,
-    ) -> Result<BTreeMap<u32, Known>> {
+    ) -> Result<BTreeMap<u32, SalvageInputs>> {
         let mut known = BTreeMap::new();
         for (id, (plan, layout)) in layouts {
-            // Its first write may be in a gap of the log.
+            // The first write may be in a gap of the log.
             let is_sure = is_whole || !matches!(layout, Layout::Unwritten);
             let layout = if is_sure { Some(layout) } else { self.without_root(plan) };
             if let Some(layout) = layout {
@@ -122,7 +122,7 @@ impl Beginning<'_> {
 
     fn without_root(&self, plan: &Plan) -> Option<Layout> {
         let has_all = self.log.has_all && self.environment.is_none();
-        // Of an unlogged one the log does not tell up to where the hot log is durable.
+        // For an unlogged keyspace the log does not say up to where the hot log is durable.
         let is_logged = self.log.keyspaces.contains(&plan.record.id);
         match plan.record.engine.as_str() {
             "tree" => Some(Layout::Pages(None)),
@@ -136,25 +136,24 @@ impl Beginning<'_> {
     }
 }
 
-impl Known {
-    /// Whether root and log tell all.
+impl SalvageInputs {
+    /// Whether the layout is complete.
     pub(super) fn is_whole(&self) -> bool {
         match self {
-            Known::Unwritten => true,
-            Known::Pages(named) => named.is_some(),
-            Known::Tables(placed) => placed.is_settled(),
-            Known::Hashed(hashed) => hashed.is_settled(),
-            Known::Ranges(ranges) => ranges.tables.is_settled() && ranges.pages.is_some(),
+            SalvageInputs::Unwritten => true,
+            SalvageInputs::Pages(named) => named.is_some(),
+            SalvageInputs::Tables(placed) => placed.is_settled(),
+            SalvageInputs::Hashed(hashed) => hashed.is_settled(),
+            SalvageInputs::Ranges(ranges) => ranges.tables.is_settled() && ranges.pages.is_some(),
         }
     }
 }
 
 impl Layout {
-    /// Replays a structural record. What does not fit is told, and leaves the layout as one that is not known to be
-    /// whole.
+    /// Replays a structural record. A record that does not fit is reported, and the layout then counts as incomplete.
     pub(super) fn replay(&mut self, body: &[u8], problems: &mut Problems) -> Result<()> {
         match self {
-            // The record that it begins with is in a gap, or none.
+            // The first record of the keyspace is in a gap of the log, or is missing.
             Layout::Unwritten => problems.add("the first record of a keyspace is missing"),
             Layout::Pages(pages) => {
                 if let Some(layout) = pages.take() {
@@ -168,17 +167,17 @@ impl Layout {
         Ok(())
     }
 
-    /// Where the records are. `is_whole` says that no record of the log is missing.
-    fn known(self, is_whole: bool, problems: &mut Problems) -> Result<Known> {
+    /// The inputs of the salvage. `is_whole` says that the log has no gap.
+    fn known(self, is_whole: bool, problems: &mut Problems) -> Result<SalvageInputs> {
         Ok(match self {
-            Layout::Unwritten => Known::Unwritten,
+            Layout::Unwritten => SalvageInputs::Unwritten,
             Layout::Pages(pages) => {
                 let named = pages.filter(|_| is_whole).map(|pages| pages.named());
-                Known::Pages(named.map_or(Ok(None), |named| problems.survive(named))?)
+                SalvageInputs::Pages(named.map_or(Ok(None), |named| problems.survive(named))?)
             }
-            Layout::Tables(tables) => Known::Tables(tables.placed(is_whole)),
-            Layout::Hashed(hashed) => Known::Hashed(hashed.known(is_whole)),
-            Layout::Ranges(ranges) => Known::Ranges(ranges.known(is_whole, problems)?),
+            Layout::Tables(tables) => SalvageInputs::Tables(tables.placed(is_whole)),
+            Layout::Hashed(hashed) => SalvageInputs::Hashed(hashed.known(is_whole)),
+            Layout::Ranges(ranges) => SalvageInputs::Ranges(ranges.known(is_whole, problems)?),
         })
     }
 }

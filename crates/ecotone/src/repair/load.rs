@@ -1,4 +1,4 @@
-//! Loads what can be read of the files of one keyspace into the new one.
+//! Loads the readable records of one keyspace's files into the new keyspace.
 
 use std::iter;
 
@@ -7,52 +7,52 @@ use ecotone_engines::{
     engine::Record,
     hash::{self, repair::Known as Hashed},
     lsm::repair::Salvage as TableSalvage,
-    repair::{Findings, Source},
-    tree::repair::{Named, Salvage as PageSalvage},
+    repair::{SalvageReport, SalvageSource},
+    tree::repair::{IndexedPages, Salvage as PageSalvage},
 };
 use ecotone_substrate::{environment::Environment, storage::FileId};
 
-use super::{known::Known, progress::Progress, report::RepairStep, target::Target};
+use super::{known::SalvageInputs, progress::Progress, report::RepairStep, target::Target};
 use crate::Result;
 
-/// What one keyspace is loaded from, and into.
+/// The source and target of one load.
 pub(super) struct Loading<'l, 'p> {
-    /// What the damaged files are read with.
+    /// The environment that the damaged files are read with.
     pub(super) environment: Environment,
-    /// The identity that they must have, if it is known.
+    /// The database identity that the files must have, if known.
     pub(super) database: Option<u64>,
-    pub(super) source: Source,
+    pub(super) source: SalvageSource,
     pub(super) id: u32,
-    /// Nothing was restored of it before.
+    /// Holds no records from files yet.
     pub(super) target: &'l Target,
     pub(super) progress: &'l mut Progress<'p>,
 }
 
 impl Loading<'_, '_> {
-    /// Gives the number of records, and what was found.
-    pub(super) fn load(mut self, known: Known) -> Result<(u64, Findings)> {
+    /// Loads the records. Returns their number and the salvage report.
+    pub(super) fn load(mut self, known: SalvageInputs) -> Result<(u64, SalvageReport)> {
         match known {
-            Known::Unwritten => Ok((0, Findings::default())),
-            Known::Pages(named) => self.pages(named),
-            Known::Tables(placed) => {
+            SalvageInputs::Unwritten => Ok((0, SalvageReport::default())),
+            SalvageInputs::Pages(named) => self.pages(named),
+            SalvageInputs::Tables(placed) => {
                 let none = None::<iter::Empty<_>>;
                 let mut salvage = TableSalvage::begin(&self.environment, self.database, self.id, placed, none)?;
                 Ok((self.records(&mut salvage)?, salvage.finish().0))
             }
-            Known::Ranges(known) => {
+            SalvageInputs::Ranges(known) => {
                 let tell = &mut |count| self.progress.pages(count);
                 let mut salvage =
                     RangeSalvage::begin(&self.environment, &self.source, self.database, self.id, known, tell)?;
                 Ok((self.records(&mut salvage)?, salvage.findings()))
             }
-            Known::Hashed(known) => self.hashed(&known),
+            SalvageInputs::Hashed(known) => self.hashed(&known),
         }
     }
 
-    fn pages(&mut self, named: Option<Named>) -> Result<(u64, Findings)> {
+    fn pages(&mut self, named: Option<IndexedPages>) -> Result<(u64, SalvageReport)> {
         let file = FileId::Pages(self.id);
         if !self.source.storage.list()?.contains(&file) {
-            let mut findings = Findings::nothing();
+            let mut findings = SalvageReport::nothing();
             findings.problems.add(format!("the file {file} is missing"));
             return Ok((0, findings));
         }
@@ -60,7 +60,7 @@ impl Loading<'_, '_> {
         Ok((self.records(&mut salvage)?, salvage.findings()))
     }
 
-    fn hashed(&mut self, known: &Hashed) -> Result<(u64, Findings)> {
+    fn hashed(&mut self, known: &Hashed) -> Result<(u64, SalvageReport)> {
         let mut count = 0;
         let findings = hash::repair::salvage(&self.environment, self.database, self.id, known, &mut |key, value| {
             count += u64::from(self.target.write(key, value)? && value.is_some());

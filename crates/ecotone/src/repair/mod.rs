@@ -1,4 +1,4 @@
-//! Repair: a new database from what can be read of one that is damaged (T18, `docs/decisions/0007-repair.md`).
+//! Repair: builds a new database from the readable parts of a damaged one (T18, `docs/decisions/0007-repair.md`).
 
 mod known;
 mod load;
@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_engines::repair::{self, Problems, Source};
+use ecotone_engines::repair::{self, Problems, SalvageSource};
 use ecotone_substrate::{
     Seq,
     disk::Disk,
@@ -22,12 +22,12 @@ use ecotone_substrate::{
     limits::PAGE,
     manifest::Manifest,
     storage::{Access, FileId, Storage},
-    wal::{Gap, LogRemains, LoggedOperation, Record, Replay},
+    wal::{LogSalvage, LoggedOperation, MissingLogRange, Record, Replay},
 };
 
 pub use self::report::{KeyRange, Ranges, RepairProgress, RepairReport, RepairStep, RepairedKeyspace};
 use self::{
-    known::{Beginning, Known, Layout},
+    known::{KeyspaceStart, Layout, SalvageInputs},
     load::Loading,
     plans::Plan,
     progress::Progress,
@@ -35,15 +35,15 @@ use self::{
 };
 use crate::{
     Builder, Database, Error, Result,
-    builder::{self, Parts},
+    builder::{self, Components},
     recovery,
 };
 
 /// The position of the first record of a log.
 const FIRST: Seq = 1;
 
-/// Makes a new database from what can be read of a damaged one. The damaged one is not written to (but for its lock
-/// file), so nothing gets worse, and another attempt is always possible.
+/// Builds a new database from the readable parts of a damaged one. The damaged database is not written to, except for
+/// its lock file. So a repair makes nothing worse and can be repeated.
 ///
 /// ```
 /// use ecotone::{Database, KeyspaceOptions, Repair};
@@ -65,24 +65,28 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// A repair of the database at `from` into a new one at `to`, where there must be nothing yet, or an empty
+    /// A repair of the database at `from` into a new one at `to`. Nothing may exist at `to`, or only an empty
     /// directory.
     pub fn new(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Self {
         Repair { from: from.as_ref().to_owned(), into: Database::builder(to) }
     }
 
-    /// The memory that the repair may use, in bytes, as for [`Builder::memory_budget`]. Four bytes for each page of the
-    /// damaged files come on top.
+    /// Sets the memory that the repair may use, in bytes, as [`Builder::memory_budget`] does. Four bytes for each page
+    /// of the damaged files come on top.
     pub fn memory_budget(self, bytes: usize) -> Self {
         Repair { into: self.into.memory_budget(bytes), ..self }
     }
 
-    /// Does it. What could not be restored is in the report; it is not an error. `progress` is called now and then.
+    /// Runs the repair and calls `progress` now and then. Records that could not be restored are listed in the report;
+    /// they are no error.
     ///
     /// # Errors
-    /// [`Error::NotADatabase`] and [`Error::Locked`] for the damaged database, [`Error::Invalid`] if the new place is
-    /// not empty, [`Error::NewerFormat`], [`Error::Memory`], and what writing the new database gives. After an error
-    /// the new database is incomplete: remove it.
+    /// - [`Error::NotADatabase`] and [`Error::Locked`] for the damaged database.
+    /// - [`Error::Invalid`] if the new directory is not empty.
+    /// - [`Error::NewerFormat`] and [`Error::Memory`].
+    /// - The errors of writing the new database.
+    ///
+    /// After an error the new database is incomplete: remove it.
     pub fn run(self, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
         let from = Arc::new(Disk::open(&self.from, false)?);
         builder::check_vacant(self.into.path())?;
@@ -94,7 +98,7 @@ impl Repair {
     pub fn run_parts(
         self,
         from: Arc<dyn Storage>,
-        into: Parts,
+        into: Components,
         progress: &mut dyn FnMut(RepairProgress),
     ) -> Result<RepairReport> {
         let database = self.into.open_parts(into)?;
@@ -102,26 +106,26 @@ impl Repair {
     }
 }
 
-/// A repair while it runs.
+/// A running repair.
 struct Work<'a> {
     from: Arc<dyn Storage>,
     files: Vec<FileId>,
     database: Database,
     manifest: Option<Manifest>,
-    log: LogRemains,
+    log: LogSalvage,
     saved: Option<Arc<SavedPages>>,
     report: RepairReport,
     progress: Progress<'a>,
 }
 
-/// What a first look at the log tells.
+/// The result of the first pass over the log.
 #[derive(Debug, Default)]
 struct LogSurvey {
-    /// Keyspaces of which it has operations.
+    /// Keyspaces that the log has operations of.
     keyspaces: BTreeSet<u32>,
-    /// Whether it begins with the first record that there was.
+    /// Whether the log begins with the first record ever written.
     has_all: bool,
-    /// Where its first gap begins.
+    /// The position of the first gap.
     gap: Option<Seq>,
 }
 
@@ -149,7 +153,7 @@ impl<'a> Work<'a> {
         Ok(work.report)
     }
 
-    /// Reads what is small: manifest, double-write area, headers of the log.
+    /// Reads the small files: manifest, double-write area, headers of the log.
     fn begin(from: Arc<dyn Storage>, database: Database, progress: &'a mut dyn FnMut(RepairProgress)) -> Result<Self> {
         let mut report = RepairReport::default();
         let mut files = from.list()?;
@@ -162,8 +166,8 @@ impl<'a> Work<'a> {
         }
         let memory = &database.inner.memory;
         let saved = survive(SavedPages::load(&*from, memory), &mut report.problems)?.map(Arc::new);
-        let log = LogRemains::find(&*from, memory, manifest.as_ref().map(|manifest| manifest.database))?;
-        // With a manifest it is known which part of the log must be there.
+        let log = LogSalvage::find(&*from, memory, manifest.as_ref().map(|manifest| manifest.database))?;
+        // Only with a manifest is it known which part of the log must exist.
         let heard = if manifest.is_some() { &mut report.problems } else { &mut report.log_gaps };
         heard.extend_from_slice(log.problems());
         Ok(Work { from, files, database, manifest, log, saved, report, progress: Progress::new(progress) })
@@ -173,7 +177,7 @@ impl<'a> Work<'a> {
         self.manifest.as_ref().map(recovery::replay_of)
     }
 
-    /// Goes through the log once. What is wrong with operations is told when they are reapplied.
+    /// Passes over the log once. Damaged operations are reported later, when they are replayed.
     fn survey(&self) -> Result<LogSurvey> {
         let mut survey = LogSurvey::default();
         let mut first = None;
@@ -189,11 +193,11 @@ impl<'a> Work<'a> {
         Ok(survey)
     }
 
-    /// Where the records of the keyspaces are, by what root and log tell up to the first gap.
-    fn known(&mut self, plans: &[Plan], survey: &LogSurvey) -> Result<BTreeMap<u32, Known>> {
+    /// The salvage inputs of all keyspaces, by engine checkpoint and log up to the first gap.
+    fn known(&mut self, plans: &[Plan], survey: &LogSurvey) -> Result<BTreeMap<u32, SalvageInputs>> {
         let mut problems = Problems::default();
         let environment = self.manifest.is_some().then(|| self.environment());
-        let beginning = Beginning { environment: environment.as_ref(), files: &self.files, log: survey };
+        let beginning = KeyspaceStart { environment: environment.as_ref(), files: &self.files, log: survey };
         let mut layouts: BTreeMap<u32, (&Plan, Layout)> = BTreeMap::new();
         for plan in plans {
             let layout = beginning.layout(plan, &mut problems)?;
@@ -217,7 +221,7 @@ impl<'a> Work<'a> {
         Ok(known)
     }
 
-    /// What the damaged files are read with.
+    /// The environment that the damaged files are read with.
     fn environment(&self) -> Environment {
         let inner = &self.database.inner;
         Environment {
@@ -229,7 +233,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Pages of all files together.
+    /// The number of pages of all files together.
     fn pages(&self, plans: &[Plan]) -> u64 {
         let length = |plan: &Plan| {
             Some(self.from.open(FileId::Pages(plan.record.id), Access::Direct).ok()?.len().ok()? / PAGE as u64)
@@ -238,7 +242,7 @@ impl<'a> Work<'a> {
     }
 
     /// Restores the records of one keyspace from its files.
-    fn restore(&mut self, plan: &Plan, known: Option<Known>) -> Result<Option<Target>> {
+    fn restore(&mut self, plan: &Plan, known: Option<SalvageInputs>) -> Result<Option<Target>> {
         let (name, id, engine) = (&plan.record.name, plan.record.id, &plan.record.engine);
         let Some(known) = known else {
             self.report.left_out = true;
@@ -258,13 +262,13 @@ impl<'a> Work<'a> {
     fn loading<'l>(&'l mut self, target: &'l Target, id: u32) -> Loading<'l, 'a> {
         let (environment, inner) = (self.environment(), &self.database.inner);
         let (storage, memory, saved) = (self.from.clone(), inner.memory.clone(), self.saved.clone());
-        let source = Source { storage, scratch: inner.storage.clone(), memory, saved };
+        let source = SalvageSource { storage, scratch: inner.storage.clone(), memory, saved };
         let database = self.manifest.as_ref().map(|manifest| manifest.database);
         Loading { environment, database, source, id, target, progress: &mut self.progress }
     }
 
-    /// Reapplies the operations of the log: those at or above the watermarks that the manifest knows, or all that lead
-    /// to the end of the log.
+    /// Replays operations of the log: those at or above the watermarks of the manifest; without a manifest, all that
+    /// lead to the end of the log.
     fn reapply(&mut self, targets: &BTreeMap<u32, (Target, Seq)>) -> Result<()> {
         let replay = self.replay();
         let (report, progress) = (&mut self.report, &mut self.progress);
@@ -284,21 +288,21 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Applies an operation of the log; false if it is in the pages already, or of no keyspace that is restored.
+/// Applies an operation of the log. False if the pages have it already, or if its keyspace is not restored.
 fn apply(targets: &BTreeMap<u32, (Target, Seq)>, sequence: Seq, (id, key, value): LoggedOperation<'_>) -> Result<bool> {
     let target = targets.get(&id).filter(|(_, watermark)| sequence >= *watermark);
     target.map_or(Ok(false), |(target, _)| target.write(key, value))
 }
 
-fn sentence(gap: &Gap) -> String {
-    let Gap { file, offset, from, until } = gap;
+fn sentence(gap: &MissingLogRange) -> String {
+    let MissingLogRange { file, offset, from, until } = gap;
     let place = file
         .map_or("in files that are missing or damaged".to_owned(), |file| format!("from byte {offset} of {file} on"));
     let until = until.map_or("its end".to_owned(), |until| format!("position {until}"));
     format!("the log from position {from} to {until} cannot be read, {place}")
 }
 
-/// Turns damage into a problem that is reported; other errors end the repair.
+/// Turns corruption into a reported problem. Other errors end the repair.
 fn survive<T>(result: Result<T>, problems: &mut Vec<String>) -> Result<Option<T>> {
-    Ok(repair::survive(result)?.map_err(|damage: Error| problems.push(damage.to_string())).ok())
+    Ok(repair::separate_damage(result)?.map_err(|damage: Error| problems.push(damage.to_string())).ok())
 }

@@ -1,4 +1,4 @@
-//! Which keyspaces there are to be restored, by the manifest, and else by their files.
+//! The keyspaces to restore, by the manifest or else by their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,20 +9,20 @@ use ecotone_substrate::{
 
 use crate::Engine;
 
-/// How tables of the hash engine begin, behind a checksum.
+/// The magic bytes of the hash engine's tables, behind a checksum.
 const RUN: &[u8] = b"ECOhsrun";
-/// The name of the engine of hashed keyspaces.
+/// The name of the hash engine.
 pub(super) const HASH: &str = "hash";
 
-/// A keyspace that is to be restored.
+/// A keyspace to restore.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) record: KeyspaceRecord,
-    /// Whether the manifest has it.
+    /// Whether the manifest names the keyspace.
     pub(super) is_known: bool,
 }
 
-/// The kinds of files that a keyspace has.
+/// The kinds of files of a keyspace.
 #[derive(Debug, Default, Clone, Copy)]
 struct Kinds {
     pages: bool,
@@ -32,7 +32,7 @@ struct Kinds {
 }
 
 impl Kinds {
-    /// The engine that has such files. Where there are none the log alone has records of the keyspace.
+    /// The engine with such files. A keyspace without files has records in the log alone.
     fn engine(self) -> &'static str {
         match self {
             Kinds { hashed: true, .. } => HASH,
@@ -43,8 +43,8 @@ impl Kinds {
     }
 }
 
-/// The keyspaces of the manifest, and those of files that it does not know yet; without one, those of all files, and
-/// those that the log alone has (`logged`).
+/// The keyspaces of the manifest, and those with files that the manifest does not know yet. Without a manifest: the
+/// keyspaces of all files, and those with records in the log alone (`logged`).
 pub(super) fn plans(
     manifest: Option<&Manifest>,
     storage: &dyn Storage,
@@ -88,7 +88,7 @@ pub(super) fn plans(
     plans
 }
 
-/// Whether a table says that it is of the hash engine.
+/// Whether a table is one of the hash engine.
 fn is_run(storage: &dyn Storage, file: FileId) -> bool {
     let mut magic = [0; 12];
     let read = storage.open(file, Access::Cached).and_then(|file| file.read(&mut magic, 0));

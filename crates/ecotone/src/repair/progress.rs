@@ -1,4 +1,4 @@
-//! Tells how far a repair is.
+//! Progress reports of a repair.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ const STRIDE: u64 = 1024;
 /// The progress of a repair.
 pub(super) struct Progress<'p> {
     report: &'p mut dyn FnMut(RepairProgress),
-    /// Pages that were read, and pages of all files together.
+    /// Pages read so far, and pages of all files together.
     pages: u64,
     pub(super) all_pages: u64,
 }
@@ -20,7 +20,7 @@ impl<'p> Progress<'p> {
         Progress { report, pages: 0, all_pages: 0 }
     }
 
-    /// So many pages more were read.
+    /// Counts `count` more pages.
     pub(super) fn pages(&mut self, count: u64) {
         self.pages += count;
         if self.pages.is_multiple_of(STRIDE) {
@@ -28,7 +28,7 @@ impl<'p> Progress<'p> {
         }
     }
 
-    /// So much of another step is done.
+    /// Reports the progress of another step.
     pub(super) fn tell(&mut self, step: RepairStep, done: u64) {
         if done.is_multiple_of(STRIDE) {
             (self.report)(RepairProgress { step, done, total: None });

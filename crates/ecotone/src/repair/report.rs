@@ -1,78 +1,78 @@
-//! What a repair tells.
+//! The report and the progress of a repair.
 
-use ecotone_engines::repair::Findings;
+use ecotone_engines::repair::SalvageReport;
 
 pub use ecotone_engines::repair::{KeyRange, Ranges};
 
-/// How far a repair is.
+/// The progress of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RepairProgress {
-    /// What it does now.
+    /// The current step.
     pub step: RepairStep,
-    /// How much of the step is done, in its unit.
+    /// The finished part of the step, in its unit.
     pub done: u64,
-    /// How much there is to do, where that is known.
+    /// The size of the step in its unit, if known.
     pub total: Option<u64>,
 }
 
-/// The steps of a repair, in the order in which each keyspace goes through them.
+/// The steps of a repair, in their order. Each keyspace goes through all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairStep {
-    /// Reads the pages of all keyspaces and judges them; the unit is a page.
+    /// Reads and checks the pages of all keyspaces. The unit is a page.
     Pages,
-    /// Loads the records of one keyspace; the unit is a record.
+    /// Loads the records of one keyspace. The unit is a record.
     Records,
-    /// Reapplies the log; the unit is an operation.
+    /// Replays the log. The unit is an operation.
     Log,
 }
 
-/// What a repair restored and what it could not.
+/// The outcome of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
     /// The keyspaces of the new database.
     pub keyspaces: Vec<RepairedKeyspace>,
-    /// Operations of the log that were reapplied.
+    /// The number of replayed operations of the log.
     pub log_operations: u64,
-    /// Each part of the log that was synced once and cannot be read, as a sentence. What was written there and had not
-    /// reached the pages is lost; where an older write of the same key came before, that one may have come back.
+    /// Each part of the log that was synced once and cannot be read, as a sentence. Writes in such a part that had not
+    /// reached the pages are lost. An older write of the same key may have come back instead.
     pub log_gaps: Vec<String>,
-    /// Each thing that was found damaged or missing, as a sentence.
+    /// Each damage and each missing thing, as a sentence.
     pub problems: Vec<String>,
-    /// Whether something was left out altogether, a keyspace of an engine that cannot be repaired, for example.
-    /// `problems` says what.
+    /// Whether something was left out altogether, for example a keyspace of an engine that cannot be repaired.
+    /// `problems` names it.
     pub left_out: bool,
 }
 
-/// What became of one keyspace.
+/// The outcome for one keyspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairedKeyspace {
-    /// Its name; `keyspace-7` for the seventh one if no manifest tells.
+    /// The keyspace's name; `keyspace-7` for id 7 if no manifest names it.
     pub name: String,
-    /// Its number in the old database.
+    /// The keyspace's id in the old database.
     pub id: u32,
-    /// Whether root and log say of all pages, tables or runs which are the current ones. If not, they were judged by
-    /// what they say of themselves.
+    /// Whether the engine checkpoint and the log tell which pages, tables or runs are current. If not, the repair used
+    /// the contents of each file alone.
     pub indexed: bool,
-    /// Records that were restored from files of the keyspace. Those that only the log had come on top. Of a hashed
-    /// keyspace those count too that newer ones replaced.
+    /// Records restored from files of the keyspace. Records from the log alone come on top. For a hashed keyspace,
+    /// replaced versions are counted too.
     pub records: u64,
-    /// Pages and blocks of its old files that held something.
+    /// Old pages and blocks that were in use.
     pub pages: u64,
-    /// Those of them that cannot be read or do not verify; without an index some of them may have been free.
+    /// Pages and blocks that cannot be read or fail verification. Without an index some of them may have been free.
     pub damaged_pages: u64,
-    /// Key ranges of which nothing was found.
+    /// Key ranges without any record found.
     pub missing: Ranges,
-    /// Key ranges whose records may be old, incomplete, or deleted ones, since the newest page, block or file is
-    /// damaged, or it is not known for certain which is the newest. Of a hashed keyspace it is all or nothing.
+    /// Key ranges whose records may be old, incomplete or deleted. The newest page, block or file is damaged, or it is
+    /// uncertain which is the newest. For a hashed keyspace this is all keys or none.
     pub doubtful: Ranges,
 }
 
 impl RepairReport {
-    /// Whether the new database is known to hold all that the old one held. If not, what is listed as missing, doubtful
-    /// or damaged is all that it may lack.
+    /// Whether the new database certainly holds everything that the old one held. If not, it can lack only what is
+    /// listed as missing, doubtful or damaged.
     pub fn is_complete(&self) -> bool {
         !self.left_out && self.log_gaps.is_empty() && self.keyspaces.iter().all(RepairedKeyspace::is_complete)
     }
@@ -83,13 +83,13 @@ impl RepairedKeyspace {
         RepairedKeyspace { name: name.to_owned(), id, indexed, ..RepairedKeyspace::default() }
     }
 
-    pub(super) fn found(self, records: u64, findings: Findings) -> Self {
-        let Findings { pages, damaged, missing, doubtful, .. } = findings;
+    pub(super) fn found(self, records: u64, findings: SalvageReport) -> Self {
+        let SalvageReport { pages, damaged, missing, doubtful, .. } = findings;
         RepairedKeyspace { records, pages, damaged_pages: damaged, missing, doubtful, ..self }
     }
 
-    /// Whether all of it is known to be restored. A damaged page may have been the newest of its range, so without an
-    /// index each one counts.
+    /// Whether everything in the keyspace is certainly restored. Without an index each damaged page counts, since it
+    /// may have been the newest of its range.
     pub fn is_complete(&self) -> bool {
         self.missing.count == 0 && self.doubtful.count == 0 && (self.indexed || self.damaged_pages == 0)
     }

@@ -25,7 +25,7 @@ impl Target {
         database.create_keyspace(name, options).map(Target::Ordered)
     }
 
-    /// Stores a record, or deletes it. False if no keyspace can have such a record.
+    /// Stores or deletes a record. False if the record exceeds the limits of a keyspace.
     pub(super) fn write(&self, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         if limits_check::operation(Operation { key, value }).is_err() {
             return Ok(false);
@@ -39,7 +39,7 @@ impl Target {
         Ok(true)
     }
 
-    /// Loads ascending records into a keyspace, of which nothing was restored before.
+    /// Loads ascending records into a keyspace without records from files.
     pub(super) fn load(&self, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
         match self {
             Target::Ordered(keyspace) => keyspace.handle.engine.clone().bulk_load(records),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ecotone::internal::engines::{adaptive::AdaptiveFamily, engine::Family};
+use ecotone::internal::engines::{adaptive::AdaptiveFamily, engine::EngineFactory};
 use ecotone_testkit::suite::{
     Kind,
     crew::{
@@ -45,7 +45,7 @@ pub(super) const CRASHED_HINTS: Crew =
     Crew { threads: &[(Hinter, 8), (Writer, 8), (Writer, 8), (Batcher, 4), (Flusher, 6)], registers: 8, crash: true };
 
 pub(super) fn restless(workers: usize) -> Simulated {
-    Simulated::new(Kind::Ordered, || Arc::new(AdaptiveFamily::restless()) as Arc<dyn Family>).workers(workers)
+    Simulated::new(Kind::Ordered, || Arc::new(AdaptiveFamily::restless()) as Arc<dyn EngineFactory>).workers(workers)
 }
 
 pub(super) fn restless_unlogged(workers: usize) -> Simulated {

@@ -35,8 +35,8 @@ const BUGS: [(Bug, Engine, &Crew); 17] = [
     (Bug::BeginBeforeRun, unlogged, &COMPACTION),
     (Bug::StaleAdmission, with_log, &GETS),
     (Bug::StaleAdmission, restless, &SHAPES),
-    (Bug::OrdinalBelowFloor, restless, &MODES),
-    (Bug::SinkBelowFloor, restless, &SHAPES),
+    (Bug::RunBelowSuperseded, restless, &MODES),
+    (Bug::MoveBelowSuperseded, restless, &SHAPES),
 ];
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ecotone::internal::engines::{engine::Family, hash::HashFamily};
+use ecotone::internal::engines::{engine::EngineFactory, hash::HashFamily};
 use ecotone_testkit::suite::{
     Kind,
     crew::{
@@ -64,7 +64,7 @@ pub(super) const WALKS: Crew = Crew {
 };
 
 pub(super) fn logged(workers: usize) -> Simulated {
-    Simulated::new(Kind::Hashed, || Arc::new(HashFamily::busy()) as Arc<dyn Family>).workers(workers)
+    Simulated::new(Kind::Hashed, || Arc::new(HashFamily::busy()) as Arc<dyn EngineFactory>).workers(workers)
 }
 
 pub(super) fn unlogged(workers: usize) -> Simulated {

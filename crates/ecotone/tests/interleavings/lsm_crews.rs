@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ecotone::internal::engines::{engine::Family, lsm::LsmFamily, tree::TreeFamily};
+use ecotone::internal::engines::{engine::EngineFactory, lsm::LsmFamily, tree::TreeFamily};
 use ecotone_testkit::suite::{
     Kind,
     crew::{
@@ -37,7 +37,7 @@ pub(super) const FLUSHES: Crew =
     Crew { threads: &[(Flusher, 6), (Flusher, 6), (Writer, 8), (Writer, 8), (Batcher, 4)], registers: 8, crash: true };
 
 pub(super) fn with_log(workers: usize) -> Simulated {
-    let family = || Arc::new(LsmFamily::tiny().behind(Arc::new(TreeFamily::default()))) as Arc<dyn Family>;
+    let family = || Arc::new(LsmFamily::tiny().behind(Arc::new(TreeFamily::default()))) as Arc<dyn EngineFactory>;
     Simulated::new(Kind::Ordered, family).workers(workers)
 }
 

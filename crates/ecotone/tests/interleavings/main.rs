@@ -18,7 +18,7 @@ mod strides;
 
 use std::sync::{Arc, Mutex, RwLock};
 
-use ecotone::internal::engines::{engine::Family, tree::TreeFamily};
+use ecotone::internal::engines::{engine::EngineFactory, tree::TreeFamily};
 use ecotone_testkit::suite::{
     Counters, Kind, add,
     crew::{
@@ -32,7 +32,7 @@ use store::Simulated;
 static SWITCH: RwLock<()> = RwLock::new(());
 
 fn tree(workers: usize) -> Simulated {
-    Simulated::new(Kind::Ordered, || Arc::new(TreeFamily::default()) as Arc<dyn Family>).workers(workers)
+    Simulated::new(Kind::Ordered, || Arc::new(TreeFamily::default()) as Arc<dyn EngineFactory>).workers(workers)
 }
 
 /// What opens databases of one engine, with so many threads for the background.

@@ -1,4 +1,4 @@
-//! The adaptive engine as the library has it: threads, a real disk, ranges that change their shape while they are used.
+//! The adaptive engine with threads on a real disk: ranges are converted while they are used.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -26,7 +26,7 @@ fn open(directory: &tempfile::TempDir) -> (Database, Keyspace) {
     (database, keyspace)
 }
 
-/// Waits until the shapes of ranges are so.
+/// Waits until `is_so` holds for the shapes of the ranges.
 fn wait_until(keyspace: &Keyspace, what: &str, is_so: impl Fn(&[&'static str]) -> bool) {
     let begun = Instant::now();
     loop {
@@ -39,7 +39,7 @@ fn wait_until(keyspace: &Keyspace, what: &str, is_so: impl Fn(&[&'static str]) -
     }
 }
 
-/// All records are there, each with its key's value of some round.
+/// Checks that all records are there, each with a value of its key.
 fn check(keyspace: &Keyspace, last: impl Fn(u32) -> u32) {
     let mut numbers = 0..KEYS;
     for record in keyspace.iter() {
@@ -78,7 +78,7 @@ fn ranges_change_their_shape_while_they_are_read_and_written() {
         });
         for hint in [Hint::ReadMostly, Hint::WriteMostly, Hint::ReadMostly] {
             keyspace.hint(key(10_000)..key(40_000), hint).unwrap();
-            // One that is at work just now is in nobody's list.
+            // A range that is being converted is in no list.
             let done = |shapes: &[&str]| match hint {
                 Hint::WriteMostly => shapes.is_empty(),
                 _ => !shapes.is_empty() && !shapes.iter().any(|shape| shape.starts_with("to be")),

@@ -1,11 +1,11 @@
-//! A database is opened with other memory budgets than it was written with: replay writes out what does not fit, and a
-//! crash in the middle of that loses nothing.
+//! Opens a database with other memory budgets than it was written with. Replay writes out what does not fit in memory,
+//! and a crash in the middle loses nothing.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use ecotone::{
     Database, Durability, Engine, KeyspaceOptions, Result,
-    internal::{Parts, engines::tree::TreeFamily},
+    internal::{Components, engines::tree::TreeFamily},
     limits::{MIN_BUDGET, log_limit},
 };
 use ecotone_testkit::sim::{Crash, Io, SimClock, SimStorage};
@@ -14,11 +14,11 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 const LARGE: usize = 64 << 20;
 const NAMES: [&str; 2] = ["towns", "notes"];
 
-/// What the keyspaces hold, by name and key.
+/// The records of all keyspaces, by name and key.
 type Content = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
 
 fn open(disk: &SimStorage, budget: usize) -> Result<Database> {
-    let parts = Parts {
+    let parts = Components {
         storage: Arc::new(disk.clone()),
         clock: Arc::new(SimClock::new(7)),
         workers: 0,
@@ -54,7 +54,7 @@ fn written(seed: u64) -> (SimStorage, Content) {
             }
         }
         batch.commit().unwrap();
-        // Pages and structure from before, so that the log changes what is there.
+        // Flushes earlier pages and structure, so that the log changes existing pages.
         if flushed < 2 && database.stats().log.used_bytes > 1 << 20 {
             database.flush().unwrap();
             flushed += 1;
@@ -78,7 +78,7 @@ fn check(database: &Database, content: &Content, place: &str) {
     }
 }
 
-/// Pages written, in place and by reorganisations.
+/// Pages written in place and by reorganisations.
 fn pages_written(database: &Database) -> u64 {
     let counters = NAMES.iter().flat_map(|name| database.open_keyspace(name).unwrap().stats().counters);
     counters.filter(|(name, _)| name.starts_with("pages_written")).map(|(_, count)| count).sum()
@@ -106,7 +106,7 @@ fn a_log_that_does_not_fit_is_written_out_while_it_is_replayed() {
     let stats = database.stats();
     assert!(stats.memory_held <= stats.memory_budget, "{stats:?}");
     check(&database, &content, "opened with the smallest budget");
-    // It works on as any other.
+    // The database works on as usual.
     database.open_keyspace(NAMES[0]).unwrap().durability(Durability::Sync).insert("later", "1").unwrap();
     database.close().unwrap();
     let database = open(&small, MIN_BUDGET).unwrap();
@@ -126,7 +126,7 @@ fn a_crash_while_replay_writes_out_loses_nothing() {
         (0..).zip(whole.labels()).filter(|(_, label)| label.io != Io::Read).map(|(index, _)| index).collect();
     for number in 0..crashes {
         let (mut image, mut place) = (disk.crash(way(&mut random)), format!("crash {number}"));
-        // One, two or three openings that are interrupted, with one budget or the other.
+        // One, two or three interrupted opens, each with either budget.
         for _ in 0..=random.random_range(0..3) {
             let index = *writes.choose(&mut random).unwrap();
             let budget = *[MIN_BUDGET, MIN_BUDGET, LARGE].choose(&mut random).unwrap();

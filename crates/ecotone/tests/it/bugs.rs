@@ -1,9 +1,9 @@
-//! The suites prove themselves: known bugs of the product are switched on, one after the other, and each must be
-//! noticed by suites that know nothing of it. A switch counts for the whole process, so there is one test, and the
-//! other tests are left out of this build.
+//! The suites prove themselves: known bugs of the product are switched on, one after the other, and the general suites
+//! must notice each. A switch applies to the whole process, so there is one test, and the other tests are left out of
+//! this build.
 //!
-//! A bug that is noticed once may have been noticed by luck. So there are three runs over different histories, each
-//! with its third of the effort, and each of them must notice: together they do three times what it takes.
+//! A bug noticed once may have been noticed by luck. So there are three runs over different histories, each with a
+//! third of the effort, and every run must notice the bug.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use ecotone_testkit::suite::{
 
 use crate::{adaptive, append_only, busy, in_place, liveness, lsm, smaller_budget, store::Simulated, tree};
 
-/// `IgnoreIncarnation` is left to the log's own tests (`log_bugs` of the substrate): since a write blanks the rest of
-/// its page, only what a crash leaves of a torn page brings a record of a former life to the end of the log, and
-/// histories of keyspaces are too few for that.
+/// `IgnoreIncarnation` is left to the log's own tests (`log_bugs` of the substrate). A write blanks the rest of its
+/// page, so only a page torn by a crash brings a record of an earlier session to the end of the log. The histories of
+/// keyspaces are too few for that.
 const BUGS: [Bug; 18] = [
     Bug::SkipDirSync,
     Bug::RetryFailedSync,
@@ -42,9 +42,8 @@ const BUGS: [Bug; 18] = [
     Bug::CleanAfterRewrite,
 ];
 
-/// What goes wrong on a hash keyspace: its own mistakes, and some of what it shares with others, which its suites must
-/// notice too. `SkipWriteAhead` does no harm there: what names a page or a run lies in the log behind the writes that
-/// these hold, or in a manifest, before which the log is synced.
+/// Bugs on a hash keyspace: its own, and some of the shared code. `SkipWriteAhead` does no harm there: the record that
+/// names a page or a run lies in the log behind the writes in it, or in a manifest, before which the log is synced.
 const ON_HASH: [Bug; 9] = [
     Bug::FreeSpaceEarly,
     Bug::RecycleLogEarly,
@@ -57,31 +56,31 @@ const ON_HASH: [Bug; 9] = [
     Bug::PunchNeighbour,
 ];
 
-/// What goes wrong on an lsm keyspace: what its tables share with runs of a hash keyspace and the log with all, which
-/// its suites must notice too.
+/// Bugs on an lsm keyspace: its tables share code with the runs of a hash keyspace, and the log is common to all
+/// engines.
 const ON_LSM: [Bug; 5] =
     [Bug::FreeSpaceEarly, Bug::RecycleLogEarly, Bug::WatermarkTooHigh, Bug::SkipTableSync, Bug::SkipWriteAhead];
 
-/// What goes wrong on an adaptive keyspace: its own mistakes, and some of what its tables and pages share with others.
+/// Bugs on an adaptive keyspace: its own, and some of the code shared by tables and pages.
 const ON_ADAPTIVE: [Bug; 6] = [
-    Bug::OrdinalBelowFloor,
-    Bug::SinkBelowFloor,
+    Bug::RunBelowSuperseded,
+    Bug::MoveBelowSuperseded,
     Bug::FreeSpaceEarly,
     Bug::SkipTableSync,
     Bug::SkipWriteAhead,
     Bug::DropTombstone,
 ];
 
-/// Those that the threads of `concurrent` must notice too, whatever their schedule.
+/// Bugs that the threads of `concurrent` must notice too, under any schedule.
 const SEEN_BY_THREADS: [Bug; 4] =
     [Bug::AcknowledgeBeforeSync, Bug::SkipBatchTail, Bug::DropTombstone, Bug::CleanAfterRewrite];
 
-/// What has calls wait for ever, each with the engine on which it shows.
+/// Bugs that make calls wait forever, each with an engine on which it shows.
 const FOR_EVER: [(Bug, &str); 2] = [(Bug::KeepPlace, "tree"), (Bug::CallUnderPin, "hash")];
 
-/// Runs over different histories, each of which must notice every bug.
+/// Runs over different histories. Each run must notice every bug.
 const RUNS: u64 = 3;
-/// Seeds that lie between those of two runs.
+/// Distance between the first seeds of two runs.
 const APART: u64 = 1_000_000;
 
 const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: Fill::Never, keyspaces: true };
@@ -91,15 +90,15 @@ const CONCURRENT: concurrent::Extent =
     concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: 2_000 };
 const INTERLEAVED: interleave::Shape = interleave::Shape { steps: 400, registers: 8 };
 
-/// The first seed of a run. `ECOTONE_SEED` has all runs take other histories.
+/// The first seed of a run. `ECOTONE_SEED` shifts the seeds of all runs.
 fn first_seed(run: u64) -> u64 {
     std::env::var("ECOTONE_SEED").map_or(1, |seed| seed.parse().expect("a number")) + run * APART
 }
 
-/// Runs the suites on engines with an order until one notices something.
+/// Runs the suites on ordered engines until one notices the bug.
 fn noticed(run: u64) -> Result<(), String> {
     let first = first_seed(run);
-    // What interleaving notices it mostly notices at once, and so it need not keep the others waiting.
+    // Interleaving mostly notices a bug at once, so its run may be short.
     interleave::run(&tree(), first..first + 15, INTERLEAVED)?;
     [tree(), append_only(), in_place()].iter().try_for_each(|simulated| noticed_on(simulated, first))?;
     interleave::run(&tree(), first + 15..first + 150, INTERLEAVED).map(drop)
@@ -114,12 +113,12 @@ fn noticed_on(simulated: &Simulated, first: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the suites on a hash keyspace until one notices something.
+/// Runs the suites on a hash keyspace until one notices the bug.
 fn noticed_on_hash(bug: Bug, run: u64) -> Result<(), String> {
     noticed_on_tables(&busy(), bug, first_seed(run))
 }
 
-/// Runs the suites on an lsm keyspace until one notices something.
+/// Runs the suites on an lsm keyspace until one notices the bug.
 fn noticed_on_lsm(bug: Bug, run: u64) -> Result<(), String> {
     noticed_on_tables(&lsm(), bug, first_seed(run))
 }
@@ -138,7 +137,7 @@ fn noticed_on_tables(simulated: &Simulated, bug: Bug, first: u64) -> Result<(), 
     Ok(())
 }
 
-/// Runs the suites on an adaptive keyspace until one notices something.
+/// Runs the suites on an adaptive keyspace until one notices the bug.
 fn noticed_on_adaptive(run: u64) -> Result<(), String> {
     let (first, adaptive) = (first_seed(run), adaptive());
     contract::run(&adaptive, first..first + 7, SHORT)?;
@@ -152,7 +151,7 @@ fn noticed_by_threads() -> Result<(), String> {
     concurrent::run(&tree().workers(2), 1..41, CONCURRENT).map(drop)
 }
 
-/// What notices a bug in each run of these suites.
+/// The answer of each run of these suites: what noticed the bug.
 fn answers(bug: Bug, suites: impl Fn(u64) -> Result<(), String> + Sync) -> Vec<Option<String>> {
     switch(bug);
     let answers = std::thread::scope(|scope| {
@@ -170,7 +169,7 @@ fn answers(bug: Bug, suites: impl Fn(u64) -> Result<(), String> + Sync) -> Vec<O
     answers
 }
 
-/// What notices a bug among threads.
+/// The answer of the suite of threads.
 fn answer_of_threads(bug: Bug) -> Option<String> {
     switch(bug);
     let answer = noticed_by_threads().err();
@@ -178,20 +177,20 @@ fn answer_of_threads(bug: Bug) -> Option<String> {
     answer
 }
 
-/// Whether what waits for ever is noticed: in a quarter of the time that is given elsewhere.
+/// Whether an endless wait is noticed, in a quarter of the usual time.
 fn noticed_by_time(engine: &'static str, run: u64) -> Result<(), String> {
     let bounds = liveness::Bounds { call: Duration::from_secs(5), episode: Duration::from_secs(60) };
     liveness::run(engine, first_seed(run)..first_seed(run) + 4, bounds)
 }
 
-/// Whether who waits for what nobody does is noticed.
+/// Whether a wait for work that no thread does is noticed.
 fn noticed_by_pace(_: u64) -> Result<(), String> {
     smaller_budget::after_a_close("lsm")
 }
 
 #[test]
 fn every_known_bug_is_noticed_in_every_run() {
-    // The panics that bugs lead to are answers here, not failures.
+    // Panics caused by bugs are answers here, not failures.
     std::panic::set_hook(Box::new(|_| {}));
     let only = std::env::var("ECOTONE_BUG").ok();
     let wanted = |bug: &Bug| only.as_ref().is_none_or(|only| *only == format!("{bug:?}"));

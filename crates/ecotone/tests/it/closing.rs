@@ -1,5 +1,5 @@
-//! Who waits for the background gets an error when nothing comes of it any more: the database is closed, the keyspace
-//! dropped, or writing has stopped.
+//! A thread that waits for background work gets an error when the work cannot come any more: the database is closed,
+//! the keyspace is dropped, or writing has stopped.
 
 use std::{
     fmt,
@@ -15,39 +15,40 @@ use std::{
 use ecotone::{
     Database, Engine, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result,
     internal::{
-        Parts,
+        Components,
         engines::{engine::Shared, hash::HashFamily, tree::TreeFamily},
     },
     limits,
 };
 use ecotone_testkit::{
     sim::{SimClock, SimStorage},
-    suite::Watched,
+    suite::ObservedFactory,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// More than anybody can write without the background.
+/// More writes than can succeed without background work.
 const ENOUGH: u32 = 1_000_000;
-/// Writes after which a writer is taken to be at work.
+/// Writes after which a writer counts as running.
 const AT_WORK: u32 = 300;
 
-/// A database with one keyspace of each kind, and what these share.
-struct World {
+/// A database with one keyspace of each kind, and their shared parts.
+struct Fixture {
     disk: SimStorage,
     database: Database,
     shared: Arc<OnceLock<Shared>>,
 }
 
-impl World {
-    fn new(workers: usize) -> World {
+impl Fixture {
+    fn new(workers: usize) -> Fixture {
         let disk = SimStorage::new(7);
-        let (tree, shared) = Watched::over(Arc::new(TreeFamily::default()));
+        let (tree, shared) = ObservedFactory::over(Arc::new(TreeFamily::default()));
         let families = vec![tree, Arc::new(HashFamily::tiny()) as _];
-        let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers, families };
+        let parts =
+            Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers, families };
         let database = Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap();
-        let world = World { disk, database, shared };
-        Kind::ALL.iter().for_each(|kind| world.writer(*kind).write(0).unwrap());
-        world
+        let fixture = Fixture { disk, database, shared };
+        Kind::ALL.iter().for_each(|kind| fixture.writer(*kind).write(0).unwrap());
+        fixture
     }
 
     fn writer(&self, kind: Kind) -> Writer {
@@ -64,7 +65,7 @@ impl World {
         }
     }
 
-    /// Nothing is done in the background from now on.
+    /// Stops all background work from now on.
     fn stop_the_background(&self) {
         self.shared.get().expect("there is a keyspace").scheduler.stop();
     }
@@ -102,7 +103,7 @@ impl Writer {
         }
     }
 
-    /// Writes until that fails, `keys` keys over and over. Why it failed.
+    /// Writes the same `keys` keys over and over until a write fails. Returns the error.
     fn refusal(&self, keys: u32, written: &AtomicU32) -> Option<Error> {
         (0..ENOUGH).find_map(|number| {
             let refusal = self.write(number % keys).err();
@@ -112,7 +113,7 @@ impl Writer {
     }
 }
 
-/// What is done on threads of its own, each of which must end in time.
+/// Work on a thread of its own, which must end in time.
 struct Work<T> {
     what: String,
     ended: mpsc::Receiver<T>,
@@ -132,16 +133,16 @@ impl<T: Send + 'static> Work<T> {
     }
 }
 
-/// A writer that goes on until it gets an error.
-fn writing(world: &World, kind: Kind, keys: u32) -> (Work<Option<Error>>, Arc<AtomicU32>) {
-    let (writer, written) = (world.writer(kind), Arc::new(AtomicU32::new(0)));
+/// A writer that runs until it gets an error.
+fn writing(fixture: &Fixture, kind: Kind, keys: u32) -> (Work<Option<Error>>, Arc<AtomicU32>) {
+    let (writer, written) = (fixture.writer(kind), Arc::new(AtomicU32::new(0)));
     let count = written.clone();
     (Work::begin(format!("{kind}, over {keys} keys,"), move || writer.refusal(keys, &count)), written)
 }
 
-/// Writers of these kinds that are at work.
-fn all_writing(world: &World, kinds: &[Kind]) -> Vec<Work<Option<Error>>> {
-    let writers: Vec<_> = kinds.iter().map(|kind| writing(world, *kind, ENOUGH)).collect();
+/// Running writers on these kinds of keyspace.
+fn all_writing(fixture: &Fixture, kinds: &[Kind]) -> Vec<Work<Option<Error>>> {
+    let writers: Vec<_> = kinds.iter().map(|kind| writing(fixture, *kind, ENOUGH)).collect();
     for (_, written) in &writers {
         while written.load(Ordering::Relaxed) < AT_WORK {
             std::thread::sleep(Duration::from_millis(1));
@@ -152,8 +153,8 @@ fn all_writing(world: &World, kinds: &[Kind]) -> Vec<Work<Option<Error>>> {
 
 #[test]
 fn a_writer_that_comes_to_wait_when_the_background_has_ended_gets_an_error() {
-    // Fresh records fill memory, or what the hot log may have on disk; few of them, written again and again, fill the
-    // log of the database.
+    // Fresh records fill memory, or the disk share of the hot log. A few records, written again and again, fill the log
+    // of the database.
     for (kind, keys) in [
         (Kind::Tree, ENOUGH),
         (Kind::LoggedTree, ENOUGH),
@@ -161,71 +162,71 @@ fn a_writer_that_comes_to_wait_when_the_background_has_ended_gets_an_error() {
         (Kind::Hash, ENOUGH),
         (Kind::LoggedHash, ENOUGH),
     ] {
-        let world = World::new(1);
-        world.stop_the_background();
-        let refusal = writing(&world, kind, keys).0.end();
+        let fixture = Fixture::new(1);
+        fixture.stop_the_background();
+        let refusal = writing(&fixture, kind, keys).0.end();
         assert!(matches!(refusal, Some(Error::Closed { what: "the database" })), "{kind}: {refusal:?}");
-        assert!(world.database.failure().is_none());
+        assert!(fixture.database.failure().is_none());
     }
 }
 
 #[test]
 fn writers_beside_a_close_end() {
-    let world = World::new(2);
-    let writers = all_writing(&world, &Kind::ALL);
-    let database = world.database.clone();
+    let fixture = Fixture::new(2);
+    let writers = all_writing(&fixture, &Kind::ALL);
+    let database = fixture.database.clone();
     Work::begin("closing", move || database.close()).end().unwrap();
     for writer in writers {
         let (what, refusal) = (writer.what.clone(), writer.end());
         assert!(matches!(refusal, Some(Error::Closed { what: "the database" })), "{what}: {refusal:?}");
     }
-    assert!(world.database.failure().is_none());
+    assert!(fixture.database.failure().is_none());
 }
 
 #[test]
 fn writers_of_a_keyspace_that_is_dropped_end_and_others_go_on() {
-    let world = World::new(2);
+    let fixture = Fixture::new(2);
     for kind in Kind::ALL {
-        let writers = all_writing(&world, &[kind, kind]);
-        let (database, name) = (world.database.clone(), kind.to_string());
+        let writers = all_writing(&fixture, &[kind, kind]);
+        let (database, name) = (fixture.database.clone(), kind.to_string());
         Work::begin("dropping", move || database.drop_keyspace(&name)).end().unwrap();
         for writer in writers {
             let refusal = writer.end();
             assert!(matches!(refusal, Some(Error::Closed { what: "the keyspace" })), "{kind}: {refusal:?}");
         }
         for kind in Kind::ALL {
-            world.writer(kind).write(0).unwrap();
+            fixture.writer(kind).write(0).unwrap();
         }
     }
-    let database = world.database;
+    let database = fixture.database;
     Work::begin("closing", move || database.close()).end().unwrap();
 }
 
 #[test]
 fn a_flush_beside_a_drop_is_no_failure() {
-    let world = World::new(2);
+    let fixture = Fixture::new(2);
     for round in 0..40 {
-        Kind::ALL.iter().for_each(|kind| (0..20).for_each(|number| world.writer(*kind).write(number).unwrap()));
-        let database = world.database.clone();
+        Kind::ALL.iter().for_each(|kind| (0..20).for_each(|number| fixture.writer(*kind).write(number).unwrap()));
+        let database = fixture.database.clone();
         let flush = Work::begin(format!("flush {round}"), move || database.flush());
-        Kind::ALL.iter().for_each(|kind| world.database.drop_keyspace(&kind.to_string()).unwrap());
+        Kind::ALL.iter().for_each(|kind| fixture.database.drop_keyspace(&kind.to_string()).unwrap());
         flush.end().unwrap();
     }
-    assert!(world.database.failure().is_none());
+    assert!(fixture.database.failure().is_none());
 }
 
 #[test]
 fn writers_end_when_the_disk_fails() {
     for after in [10, 40, 100, 300] {
-        let world = World::new(2);
-        world.disk.fail_at(world.disk.io_index() + after, ErrorKind::Other);
+        let fixture = Fixture::new(2);
+        fixture.disk.fail_at(fixture.disk.io_index() + after, ErrorKind::Other);
         let writers: Vec<_> =
-            [Kind::Hash, Kind::Tree].map(|kind| writing(&world, kind, ENOUGH).0).into_iter().collect();
+            [Kind::Hash, Kind::Tree].map(|kind| writing(&fixture, kind, ENOUGH).0).into_iter().collect();
         for writer in writers {
             let (what, refusal) = (writer.what.clone(), writer.end());
             assert!(matches!(refusal, Some(Error::Poisoned { .. } | Error::Io { .. })), "{what}: {refusal:?}");
         }
-        let database = world.database;
+        let database = fixture.database;
         Work::begin("closing", move || database.close()).end().unwrap_err();
     }
 }

@@ -1,5 +1,5 @@
-//! Many threads on one tree, on a real disk and with little memory: what readers and scans must never miss, and never
-//! see.
+//! Many threads on one tree, on a real disk and with little memory. Readers and scans must miss nothing that is
+//! certainly there and see nothing that cannot be.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
@@ -13,7 +13,7 @@ const KEYS: u32 = 60_000;
 const WRITERS: u32 = 3;
 const TIME: Duration = Duration::from_secs(6);
 
-/// Every third key is written once and stays; the others come, change and go, each by the hand of one writer.
+/// Every third key is written once and stays. The others are inserted, changed and deleted, each by one writer.
 fn is_stable(i: u32) -> bool {
     i.is_multiple_of(3)
 }
@@ -31,7 +31,7 @@ fn index_of(key: &[u8]) -> u32 {
     mixed.wrapping_mul(inverse)
 }
 
-/// A value tells its key and version, and changes its length with every version.
+/// A value encodes its key and version. Its length changes with every version.
 fn value(i: u32, version: u32) -> Vec<u8> {
     let mut value = [i.to_be_bytes(), version.to_be_bytes()].concat();
     value.resize(8 + (i.wrapping_mul(31).wrapping_add(version.wrapping_mul(577)) % 1500) as usize, version as u8);
@@ -44,24 +44,24 @@ fn version_of(i: u32, stored: &[u8]) -> u32 {
     version
 }
 
-/// What is known of a key: the last version begun and the last acknowledged. Odd versions are values, even ones
-/// deletions (0: never there).
+/// The state of a key: the last version begun and the last version acknowledged. Odd versions are values, even ones
+/// deletions (0: never inserted).
 #[derive(Default)]
 struct Known {
     begun: AtomicU32,
     acknowledged: AtomicU32,
 }
 
-/// What a thread does over and over: its number, its random source, the keys in order.
-type Act = dyn Fn(&World, u32, &mut SmallRng, &[u32]) + Sync;
+/// The action that a thread repeats. Arguments: the thread's number, its random source, the keys in order.
+type Act = dyn Fn(&Fixture, u32, &mut SmallRng, &[u32]) + Sync;
 
-struct World {
+struct Fixture {
     keyspace: Keyspace,
     known: Vec<Known>,
     stop: AtomicBool,
 }
 
-impl World {
+impl Fixture {
     fn acknowledged(&self, i: u32) -> u32 {
         self.known[i as usize].acknowledged.load(Ordering::SeqCst)
     }
@@ -70,7 +70,7 @@ impl World {
         self.known[i as usize].begun.load(Ordering::SeqCst)
     }
 
-    /// Whether a read of key `i` that began when `before` was acknowledged may have given this.
+    /// Checks a result of a read of key `i` that began when `before` was acknowledged.
     fn judge(&self, i: u32, before: u32, found: Option<&[u8]>) {
         let begun = self.begun(i);
         match found {
@@ -78,7 +78,7 @@ impl World {
                 let version = version_of(i, stored);
                 assert!(before <= version && version <= begun, "key {i} has version {version} of {before}..={begun}");
             }
-            // Absent: some deletion (or the beginning) lies among the versions it may have had.
+            // Absent: a deletion (or version 0) lies among the possible versions.
             None => {
                 assert!(before.is_multiple_of(2) || begun > before, "key {i} is missing at version {before}..={begun}")
             }
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    /// A scan from a random key, in one direction or from both ends, judged as a whole.
+    /// A scan from a random key, in one direction or from both ends, checked as a whole.
     fn scan(&self, random: &mut SmallRng, sorted: &[u32]) {
         let from = random.random_range(0..sorted.len());
         let to = (from + random.random_range(1..400)).min(sorted.len());
@@ -145,7 +145,7 @@ impl World {
     }
 }
 
-/// Ends the threads, also when the one that watches them panics.
+/// Ends the threads, even if the watching thread panics.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -160,34 +160,35 @@ fn readers_and_scans_miss_nothing_and_see_nothing_old() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::builder(directory.path().join("db")).memory_budget(16 << 20).open().unwrap();
     let keyspace = database.keyspace("k", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
-    let world = World { keyspace, known: (0..KEYS).map(|_| Known::default()).collect(), stop: AtomicBool::new(false) };
+    let fixture =
+        Fixture { keyspace, known: (0..KEYS).map(|_| Known::default()).collect(), stop: AtomicBool::new(false) };
     for i in (0..KEYS).filter(|i| is_stable(*i)) {
-        world.keyspace.insert(key(i), value(i, 1)).unwrap();
-        world.known[i as usize].begun.store(1, Ordering::SeqCst);
-        world.known[i as usize].acknowledged.store(1, Ordering::SeqCst);
+        fixture.keyspace.insert(key(i), value(i, 1)).unwrap();
+        fixture.known[i as usize].begun.store(1, Ordering::SeqCst);
+        fixture.known[i as usize].acknowledged.store(1, Ordering::SeqCst);
     }
     let mut sorted: Vec<u32> = (0..KEYS).collect();
     sorted.sort_by_key(|i| key(*i));
     let seed = rand::random::<u64>();
     println!("seed {seed} (the schedule is the machine's)");
     std::thread::scope(|scope| {
-        let _stop = Stop(&world.stop);
+        let _stop = Stop(&fixture.stop);
         let threads = |salt: u64, count: u32, act: &'static Act| {
             for number in 0..count {
-                let (world, sorted) = (&world, &sorted);
+                let (fixture, sorted) = (&fixture, &sorted);
                 scope.spawn(move || {
                     let mut random = SmallRng::seed_from_u64(seed ^ salt << 32 ^ u64::from(number));
-                    while !world.stop.load(Ordering::Relaxed) {
-                        act(world, number, &mut random, sorted);
+                    while !fixture.stop.load(Ordering::Relaxed) {
+                        act(fixture, number, &mut random, sorted);
                     }
                 });
             }
         };
-        threads(0, WRITERS, &|world, number, random, _| world.write(number, random));
-        // More than there are processors, so that a reader often stands still between its page and the cache.
-        threads(1, 8, &|world, _, random, _| world.get(random));
-        threads(2, 1, &|world, _, random, _| world.multi_get(random));
-        threads(3, 2, &|world, _, random, sorted| world.scan(random, sorted));
+        threads(0, WRITERS, &|fixture, number, random, _| fixture.write(number, random));
+        // More threads than processors, so that a reader is often paused between its page and the cache.
+        threads(1, 8, &|fixture, _, random, _| fixture.get(random));
+        threads(2, 1, &|fixture, _, random, _| fixture.multi_get(random));
+        threads(3, 2, &|fixture, _, random, sorted| fixture.scan(random, sorted));
         let end = Instant::now() + TIME;
         while Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
@@ -196,8 +197,8 @@ fn readers_and_scans_miss_nothing_and_see_nothing_old() {
     });
     let checked = database.verify().unwrap();
     assert!(checked.iter().all(|(_, check)| check.problems.is_empty()), "{checked:?}");
-    let found: Vec<u32> = world.keyspace.iter().map(|record| index_of(&record.unwrap().0)).collect();
-    let alive: Vec<u32> = sorted.iter().copied().filter(|i| world.acknowledged(*i) % 2 == 1).collect();
+    let found: Vec<u32> = fixture.keyspace.iter().map(|record| index_of(&record.unwrap().0)).collect();
+    let alive: Vec<u32> = sorted.iter().copied().filter(|i| fixture.acknowledged(*i) % 2 == 1).collect();
     assert_eq!(found, alive);
     assert_eq!(checked[0].1.records, alive.len() as u64);
 }

@@ -1,23 +1,22 @@
-//! A hash keyspace is opened with less memory than it was written with, and a crash in the middle of that loses
-//! nothing.
+//! A hash keyspace is opened with less memory than it was written with. A crash in the middle loses nothing.
 
 use std::sync::Arc;
 
 use ecotone::{
     Database, HashKeyspace, HashOptions, Result,
-    internal::{Parts, engines::hash::HashFamily},
+    internal::{Components, engines::hash::HashFamily},
     limits::MIN_BUDGET,
 };
 use ecotone_testkit::sim::{Crash, Io, SimClock, SimStorage};
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 
-/// More than an index has room for in the smallest budget beside all else.
+/// More records than an index can hold in the smallest budget beside all else.
 const RECORDS: u32 = 900_000;
 const BUDGET: usize = 128 << 20;
 
 fn open(disk: &SimStorage, budget: usize) -> Result<Database> {
     let families = vec![Arc::new(HashFamily::default()) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
     Database::builder("simulated").memory_budget(budget).open_parts(parts)
 }
 
@@ -36,7 +35,7 @@ fn kill(disk: &SimStorage, database: Database) {
     drop(database);
 }
 
-/// Half of the records are replaced once, where they were and by longer ones, and some are deleted.
+/// Half of the records are replaced once, some in place and some by longer ones, and some are deleted.
 fn value(number: u32) -> Option<Vec<u8>> {
     match number % 8 {
         0 => None,
@@ -129,7 +128,7 @@ fn keyspaces_whose_indexes_have_no_room_together_can_be_opened() {
     assert!(keyspaces.iter().map(|records| stat(records, "compactions")).sum::<u64>() >= 1);
     for (records, name) in keyspaces.iter().zip(names) {
         check(records, EACH, name);
-        // There is room for what comes next.
+        // The next record fits.
         records.insert(b"next", b"value").unwrap();
     }
     drop(keyspaces);

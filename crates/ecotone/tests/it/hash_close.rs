@@ -1,12 +1,12 @@
-//! What a close of a hash keyspace leaves to the next opening: little of the hot log, whatever the budget, and nothing
-//! is lost if it is interrupted.
+//! A close of a hash keyspace leaves little of the hot log to the next open, whatever the budget. An interrupted close
+//! loses nothing.
 
 use std::sync::Arc;
 
 use ecotone::{
     Database, HashKeyspace, HashOptions, Result,
     internal::{
-        Parts,
+        Components,
         engines::hash::HashFamily,
         substrate::storage::{FileId, FileKind, Storage},
     },
@@ -16,13 +16,13 @@ use ecotone_testkit::sim::{Crash, Io, SimClock, SimStorage};
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 
 const BUDGET: usize = 64 << 20;
-/// What is left of a hot log by a close.
+/// The most bytes of a hot log after a close.
 const LEFT: u64 = 8 << 20;
 const PAGE: u64 = 4096;
 
 fn open(disk: &SimStorage, budget: usize) -> Result<Database> {
     let families = vec![Arc::new(HashFamily::default()) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
     Database::builder("simulated").memory_budget(budget).open_parts(parts)
 }
 
@@ -141,7 +141,7 @@ fn a_crash_in_a_close_loses_nothing_that_was_flushed() {
 fn a_close_without_space_for_runs_leaves_the_hot_log_to_the_next_opening() {
     let (disk, database) = filled(true, 150_000);
     disk.space_limit(disk.space_used());
-    // The log of the database has it all.
+    // The log of the database has all writes.
     let _ = database.close();
     disk.space_limit(1 << 40);
     let database = open(&disk, BUDGET).unwrap();

@@ -1,4 +1,4 @@
-//! Hash keyspaces that have a budget of disk, and whose hot log stays on disk (H12).
+//! Hash keyspaces with a disk budget, and with a hot log that stays on disk (H12).
 
 use std::{
     os::unix::fs::MetadataExt,
@@ -10,8 +10,8 @@ use std::{
 use ecotone::{
     Database, Error, HashKeyspace, HashOptions,
     internal::{
-        Parts,
-        engines::{engine::Family, hash::HashFamily},
+        Components,
+        engines::{engine::EngineFactory, hash::HashFamily},
         substrate::storage::{FileKind, Storage},
     },
     limits::MIN_BUDGET,
@@ -25,13 +25,13 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::store::Simulated;
 
-/// The smallest budget that there may be.
+/// The smallest disk budget.
 const LIMIT: u64 = 16 << 20;
 const VALUE: usize = 1_000;
 
 fn open(disk: &SimStorage) -> Database {
     let families = vec![Arc::new(HashFamily::default()) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 2, families };
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 2, families };
     Database::builder("simulated").memory_budget(MIN_BUDGET).open_parts(parts).unwrap()
 }
 
@@ -52,7 +52,7 @@ fn value(number: u32, round: u8) -> Vec<u8> {
     vec![number as u8 ^ round; VALUE]
 }
 
-/// Inserts records of which there are none yet until that is refused. How many there are.
+/// Inserts new records until an insert is refused. Returns the number of records.
 fn fill(keyspace: &HashKeyspace, from: u32) -> u32 {
     for number in from.. {
         assert!(u64::from(number - from) < LIMIT / VALUE as u64);
@@ -75,7 +75,7 @@ fn check(keyspace: &HashKeyspace, count: u32, expected: impl Fn(u32) -> Option<V
     });
 }
 
-/// A keyspace is filled, closed, opened, emptied in part and filled again.
+/// Fills a keyspace, closes and opens it, deletes a part and fills it again.
 fn filled(options: HashOptions) {
     let disk = SimStorage::new(1);
     let database = open(&disk);
@@ -119,8 +119,8 @@ fn an_unlogged_keyspace_that_fills_its_budget_loses_nothing_and_takes_deletes() 
     filled(limited().unlogged());
 }
 
-/// Two threads update all keys ten times in the mean, on a real disk: the files stay within the budget all the time.
-/// How long writes took is printed, since it says something of the machine too.
+/// Two threads update each key ten times on average, on a real disk. The files stay within the budget all the time. The
+/// durations of writes are printed, since they depend on the machine too.
 #[test]
 fn updates_of_ten_times_the_data_stay_within_the_budget() {
     const KEYS: u32 = 8_000;
@@ -130,7 +130,7 @@ fn updates_of_ten_times_the_data_stay_within_the_budget() {
     let database = Database::builder(&path).memory_budget(MIN_BUDGET).open().unwrap();
     let records = keyspace(&database, limited().unlogged());
     (0..KEYS).for_each(|number| records.insert(number.to_be_bytes(), value(number, 0)).unwrap());
-    // Of the keys that are its own by their remainder.
+    // Each thread has the keys with its own remainder.
     let update = |thread: u32| {
         let (mut random, mut rounds) = (SmallRng::seed_from_u64(thread.into()), vec![0; (KEYS / THREADS) as usize]);
         let times: Vec<Duration> = (0..10 * KEYS / THREADS)
@@ -180,7 +180,7 @@ fn space_of(file: &std::fs::DirEntry) -> u64 {
     file.metadata().unwrap().blocks() * 512
 }
 
-/// What an opening reads of the hot log is what that may have on disk, however much data there is.
+/// An open reads at most the disk share of the hot log, however much data there is.
 #[test]
 fn an_opening_reads_no_more_of_the_hot_log_than_stays_on_disk() {
     const HOT: u64 = 4 << 20;
@@ -215,11 +215,12 @@ const CRASHES: u64 = 30;
 const CHANGES: u32 = 800;
 
 fn simulated() -> Simulated {
-    Simulated::new(Kind::Hashed, || Arc::new(HashFamily::default()) as Arc<dyn Family>).set(&[("disk", "16777216")])
+    Simulated::new(Kind::Hashed, || Arc::new(HashFamily::default()) as Arc<dyn EngineFactory>)
+        .set(&[("disk", "16777216")])
 }
 
-/// Makes one change, and sometimes has the background do what there is to do, or all written out. Whether the change
-/// was refused for want of space.
+/// Makes one change, and sometimes runs the background jobs or a flush. Returns whether the change was refused for lack
+/// of space.
 fn change(store: &dyn Store, model: &mut Model, change: Change, random: &mut SmallRng) -> Result<bool, Error> {
     let level = if random.random_ratio(1, 20) { Level::Sync } else { Level::Buffered };
     let refused = match store.write(std::slice::from_ref(&change), level) {
@@ -242,7 +243,7 @@ fn change(store: &dyn Store, model: &mut Model, change: Change, random: &mut Sma
     Ok(refused)
 }
 
-/// A disk with a keyspace that has its budget full, what that has, and how many keys.
+/// A disk with a keyspace whose budget is full, its content, and the number of keys.
 fn full() -> (SimStorage, Model, u32) {
     let (disk, mut model, mut random) = (SimStorage::new(1), Model::new(), SmallRng::seed_from_u64(0));
     let store = simulated().open(&disk, 1).unwrap();
@@ -264,7 +265,7 @@ fn recovered(store: &dyn Store) -> Vec<(Key, Vec<u8>)> {
     store.walk(RECORDS).unwrap().into_iter().map(|(key, value)| ((RECORDS, key), value)).collect()
 }
 
-/// Deletes and inserts keys at random, of which there are more than have room. Inserts that were refused.
+/// Deletes and inserts random keys, more than fit. Returns the number of refused inserts.
 fn work(store: &dyn Store, model: &mut Model, keys: u32, random: &mut SmallRng) -> Result<u32, Error> {
     let mut refused = 0;
     for _ in 0..CHANGES {
@@ -275,8 +276,8 @@ fn work(store: &dyn Store, model: &mut Model, keys: u32, random: &mut SmallRng) 
     Ok(refused)
 }
 
-/// The machine goes off at some I/O while deletes and inserts fight for the space of a full budget. What comes back is
-/// what was promised, it is within the budget, and life goes on (traps 11 and 14).
+/// Power fails at some I/O while deletes and inserts compete for the space of a full budget. Everything promised comes
+/// back, within the budget, and writes succeed again (traps 11 and 14).
 #[test]
 #[ignore = "long"]
 fn crashes_where_the_budget_is_full_lose_nothing() {

@@ -1,11 +1,11 @@
-//! The hash engine behind the library: what is on disk, what survives, what is removed.
+//! The hash engine behind the library: its files, what survives a crash, what is removed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use ecotone::{
     Database, Durability, HashKeyspace, HashOptions, Result,
     internal::{
-        Parts,
+        Components,
         engines::hash::HashFamily,
         substrate::storage::{Access, FileId, FileKind, Storage},
     },
@@ -13,10 +13,10 @@ use ecotone::{
 };
 use ecotone_testkit::sim::{Crash, SimClock, SimStorage};
 
-/// With so many threads in the background; with none it does nothing by itself.
+/// Opens with `workers` background threads. Without any, the database does nothing by itself.
 fn open_with(disk: &SimStorage, budget: usize, workers: usize) -> Database {
     let families = vec![Arc::new(HashFamily::default()) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers, families };
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers, families };
     Database::builder("simulated").memory_budget(budget).open_parts(parts).unwrap()
 }
 
@@ -35,7 +35,7 @@ fn unlogged(database: &Database) -> HashKeyspace {
 fn without_copies(database: &Database) -> HashKeyspace {
     let keyspace = database.hash_keyspace("plain", HashOptions::default().unlogged().set("read_cache", "off")).unwrap();
     assert_eq!(counter(&keyspace, "read_cache_limit_bytes"), 0);
-    // Compaction and reads need the rest, and no copies can leave for them.
+    // Compaction and reads need the rest, and no read-cache entry can be evicted for them.
     assert!(counter(&keyspace, "hot_log_limit_bytes") <= database.stats().memory_budget * 3 / 4);
     keyspace
 }
@@ -102,8 +102,8 @@ fn files_that_nothing_names_are_removed_at_opening() {
     assert_eq!(logged(&database).get("a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
-/// Records of several times the memory, some changed and some deleted when they have left it, over lives with more and
-/// with less memory.
+/// Writes records of several times the memory, and changes and deletes some that have left memory, over sessions with
+/// more and with less memory.
 fn more_than_memory(keyspace: fn(&Database) -> HashKeyspace, workers: usize) {
     const COUNT: u32 = 30_000;
     let value = |number: u32, round: u8| vec![round ^ number as u8; 900];
@@ -142,7 +142,7 @@ fn counter(keyspace: &HashKeyspace, wanted: &str) -> u64 {
     counters.into_iter().find(|(name, _)| *name == wanted).map_or(0, |(_, value)| value)
 }
 
-/// All records are written again and again: what was replaced does not stay on the disk, and nothing else is lost.
+/// Writes all records again and again. Replaced records do not stay on disk, and no other record is lost.
 fn compacted(keyspace: fn(&Database) -> HashKeyspace) {
     const COUNT: u32 = 50_000;
     const BYTES: u64 = 50_000 * 404;
@@ -169,7 +169,7 @@ fn compacted(keyspace: fn(&Database) -> HashKeyspace) {
         }
         let [compactions, folds] = ["compactions", "folds"].map(|name| counter(&keyspace, name));
         assert!(compactions > 10 && folds > 1, "{compactions} compactions, {folds} folds");
-        // The background comes after the writers in its own time.
+        // Background work lags behind the writers.
         let behind = || counter(&keyspace, "hot_log_bytes") > BYTES / 2 || database.stats().background_jobs > 0;
         while behind() {
             std::thread::sleep(std::time::Duration::from_millis(10));

@@ -1,5 +1,5 @@
-//! Hash keyspaces on a disk whose I/O fails, panics or hangs: what is acknowledged can be read, and nobody waits who
-//! has nothing to do with it.
+//! Hash keyspaces on a disk whose I/O fails, panics or hangs. Acknowledged writes can be read, and a hanging I/O blocks
+//! only the calls that need it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,18 +11,18 @@ use std::{
 use ecotone::{
     Database, Durability, Error, HashKeyspace, HashOptions,
     internal::{
-        Parts,
+        Components,
         engines::{
             engine::Shared,
             hash::{HashFamily, cold::Block},
         },
-        substrate::{storage::FileId, table::Name},
+        substrate::{storage::FileId, table::FileIdentity},
     },
     limits,
 };
 use ecotone_testkit::{
     sim::{Crash, Io, Phase, SimClock, SimStorage},
-    suite::Watched,
+    suite::ObservedFactory,
 };
 
 use crate::in_time::in_time;
@@ -30,7 +30,7 @@ use crate::in_time::in_time;
 const RECORDS: u32 = 600;
 const PAGE: usize = 4096;
 
-/// What is acknowledged.
+/// The acknowledged records.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 struct Open {
@@ -42,9 +42,9 @@ struct Open {
 
 /// The database of a copy of the disk, without threads.
 fn open(disk: &SimStorage) -> Open {
-    let (family, shared) = Watched::over(Arc::new(HashFamily::tiny()));
+    let (family, shared) = ObservedFactory::over(Arc::new(HashFamily::tiny()));
     let disk = disk.crash(Crash::KeepAll);
-    let parts = Parts {
+    let parts = Components {
         storage: Arc::new(disk.clone()),
         clock: Arc::new(SimClock::new(1)),
         workers: 0,
@@ -64,12 +64,12 @@ fn value(i: u32, version: u32) -> Vec<u8> {
 }
 
 impl Open {
-    /// What the background would do.
+    /// Runs the background jobs.
     fn run_jobs(&self) {
         while self.shared.get().is_some_and(|shared| shared.scheduler.run_one()) {}
     }
 
-    /// Hot records of all kinds, which the log has.
+    /// Writes hot records of all kinds. The log has them.
     fn change(&self, model: &mut Model) {
         for i in (0..RECORDS).step_by(3) {
             self.keyspace.insert(key(i), value(i, 1)).unwrap();
@@ -82,9 +82,9 @@ impl Open {
         self.database.sync().unwrap();
     }
 
-    /// A flush, and then compactions and folds.
+    /// Runs a flush, then compactions and merges into base runs.
     fn work(&self) {
-        // What it says is what the database says.
+        // The database reports the same error.
         let _ = self.database.flush();
         self.run_jobs();
     }
@@ -104,7 +104,7 @@ impl Open {
     }
 }
 
-/// A closed database with records in bases, in deltas and in the hot log.
+/// A closed database with records in base runs, in deltas and in the hot log.
 fn loaded() -> (SimStorage, Model) {
     let opened = open(&SimStorage::new(7));
     let model: Model = (0..RECORDS).map(|i| (key(i), value(i, 0))).collect();
@@ -118,7 +118,7 @@ fn loaded() -> (SimStorage, Model) {
     (disk, model)
 }
 
-/// The I/Os of the work.
+/// The I/Os of [`work`](Open::work).
 fn of_work(disk: &SimStorage, model: &Model) -> (SimStorage, Range<usize>) {
     let opened = open(disk);
     opened.change(&mut model.clone());
@@ -129,7 +129,7 @@ fn of_work(disk: &SimStorage, model: &Model) -> (SimStorage, Range<usize>) {
     (opened.disk, first..end)
 }
 
-/// Something goes wrong at each I/O that writes the hot log or a run, or syncs it.
+/// Lets each I/O go wrong that writes or syncs the hot log or a run.
 fn each_wrong(wrong: impl Fn(&SimStorage, u64)) {
     let (disk, model) = loaded();
     let (reference, work) = of_work(&disk, &model);
@@ -170,7 +170,12 @@ fn a_panic_in_the_work_of_a_hash_keyspace_poisons_and_hangs_nobody() {
 /// The keys of a run that lie in its first page of blocks.
 fn keys_of_first_page(bytes: &[u8]) -> BTreeSet<Vec<u8>> {
     let long = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
-    let name = Name { database: long(40), keyspace: long(48) as u32, number: (long(48) >> 32) as u32, birth: long(56) };
+    let name = FileIdentity {
+        database: long(40),
+        keyspace: long(48) as u32,
+        number: (long(48) >> 32) as u32,
+        birth: long(56),
+    };
     let blocks = (0..).zip(bytes[PAGE..2 * PAGE].chunks(1 << bytes[65]));
     let keys = |(number, block)| {
         let block = Block::parse(block, name.place(number)).unwrap();

@@ -205,7 +205,7 @@ const FIXED: u32 = 200;
 const FLEETING: u32 = 50;
 const ROUNDS: u32 = 4_000;
 
-/// What a writer does: changes what stays, and has the rest come and go.
+/// A writer: changes the records that stay, and inserts and deletes the others.
 fn churn(keyspace: &HashKeyspace) {
     for round in 0..ROUNDS {
         keyspace.insert((round % FIXED).to_be_bytes(), round.to_be_bytes()).unwrap();
@@ -218,7 +218,7 @@ fn churn(keyspace: &HashKeyspace) {
     }
 }
 
-/// What is there all the time is given once, and nothing twice.
+/// Checks that each record that stays is returned once, and no record twice.
 fn look(keyspace: &HashKeyspace) {
     let mut given = BTreeMap::new();
     for record in keyspace.iter() {

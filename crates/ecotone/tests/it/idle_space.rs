@@ -1,4 +1,4 @@
-//! Space of what was deleted comes back while nobody uses a database, in all engines.
+//! Disk space of deleted records is freed while a database is idle, in all engines.
 
 use std::{
     os::unix::fs::MetadataExt,
@@ -16,25 +16,25 @@ use crate::{
 
 const RECORDS: u64 = 100_000;
 const VALUE: usize = 392;
-/// One record of so many is left.
+/// One record in twenty is left.
 const LEFT: u64 = 20;
 const MIB: u64 = 1 << 20;
-/// An adaptive keyspace that is nothing but pages, before most of it is deleted.
+/// An adaptive keyspace that has only pages before most records are deleted.
 const PAGES: &str = "adaptive pages";
-/// How long it may take.
+/// The longest wait for the space.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// Bytes that the files of a directory have on the disk.
+/// Bytes of a directory's files on disk.
 fn bytes(directory: &Path) -> u64 {
     let of_file = |entry: std::fs::DirEntry| entry.metadata().map_or(0, |metadata| metadata.blocks() * 512);
     std::fs::read_dir(directory).unwrap().flatten().map(of_file).sum()
 }
 
-/// A database in which most was deleted, or all.
+/// A database in which most records or all were deleted.
 fn deleted(directory: &Path, engine: &str, all: bool) -> (Database, Either) {
     let database = Database::builder(directory).memory_budget(32 << 20).open().unwrap();
     let keyspace = keyspace(&database, engine.trim_end_matches(" pages"));

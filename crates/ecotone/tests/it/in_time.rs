@@ -1,10 +1,10 @@
-//! What must not wait for ever.
+//! A bound on the time of calls that must not wait forever.
 
 use std::{sync::mpsc, time::Duration};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs `work` on a thread of its own; it must end in time, or waits for what it has nothing to do with.
+/// Runs `work` on a thread of its own. It must end in time; otherwise it waits for something unrelated.
 pub(crate) fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, ended) = mpsc::channel();
     let thread = std::thread::spawn(move || {

@@ -1,11 +1,11 @@
-//! The lsm engine behind the library: what is on disk, what survives, what is removed.
+//! The lsm engine behind the library: its files, what survives a crash, what is removed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use ecotone::{
     Database, Engine, Keyspace, KeyspaceOptions, MemoryUse, Result,
     internal::{
-        Parts,
+        Components,
         engines::{lsm::LsmFamily, tree::TreeFamily},
         substrate::storage::{Access, FileId, FileKind, Storage},
     },
@@ -15,10 +15,10 @@ use ecotone_testkit::sim::{Crash, Io, SimClock, SimStorage};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// With so many threads in the background; with none it does nothing by itself.
+/// Opens with `workers` background threads. Without any, the database does nothing by itself.
 fn open_with(disk: &SimStorage, budget: usize, workers: usize) -> Database {
     let families = vec![Arc::new(LsmFamily::default()) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers, families };
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers, families };
     Database::builder("simulated").memory_budget(budget).open_parts(parts).unwrap()
 }
 
@@ -119,7 +119,7 @@ fn what_was_compacted_survives_a_crash_in_fewer_files() {
         }
         keyspace.remove("b").unwrap();
     }
-    // What was removed from the first came into a table with the flushes of the second.
+    // The records removed from the first keyspace reached a table with the flushes of the second.
     assert_eq!(tables(&disk).len(), 7);
     for keyspace in [&logged, &unlogged] {
         let mut told = (0, 0);
@@ -137,11 +137,11 @@ fn what_was_compacted_survives_a_crash_in_fewer_files() {
 /// A database whose lsm keyspaces have tables of few blocks, and compactions of several parts.
 fn open_tiny(disk: &SimStorage) -> Database {
     let families = vec![Arc::new(LsmFamily::tiny()) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
     Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap()
 }
 
-/// One with runs in level 0, and what is in them.
+/// A keyspace with runs in L0, and its content.
 fn filled(disk: &SimStorage) -> (Database, Keyspace, Map) {
     let (database, mut model) = (open_tiny(disk), Map::new());
     let keyspace = logged(&database);
@@ -165,21 +165,21 @@ fn counters(keyspace: &Keyspace) -> BTreeMap<&'static str, u64> {
     keyspace.stats().counters.into_iter().collect()
 }
 
-/// Which reads there were on the disk while something was done.
+/// The number of disk reads during `work`.
 fn reads(disk: &SimStorage, work: impl FnOnce()) -> usize {
     let before = disk.labels().len();
     work();
     disk.labels()[before..].iter().filter(|label| label.io == Io::Read).count()
 }
 
-/// The record cache of the tree stands in front of the tables: what was read is not read again, and what is written,
-/// removed and flushed over it is seen.
+/// The tree's record cache stands before the tables. A record that was read is not read again. Writes, deletes and
+/// flushes over a cached record are seen.
 #[test]
 fn trap_01_what_is_read_again_comes_from_the_cache_and_is_never_stale() {
     let disk = SimStorage::new(1);
-    // The ledger reads more.
-    let families = vec![Arc::new(LsmFamily::tiny().unjudged().behind(Arc::new(TreeFamily::default()))) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    // The read checker would read more.
+    let families = vec![Arc::new(LsmFamily::tiny().unchecked().behind(Arc::new(TreeFamily::default()))) as _];
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
     let database = Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap();
     let keyspace = logged(&database);
     let key = |number: u32| number.wrapping_mul(0x9E37_79B9).to_be_bytes();
@@ -207,7 +207,8 @@ fn trap_01_what_is_read_again_comes_from_the_cache_and_is_never_stale() {
     }
 }
 
-/// Before its record is durable all tables of a job are strays, of whichever part; after it none is missing.
+/// Before its log record is durable all tables of a job are orphans, whichever subcompaction wrote them. After it none
+/// is missing.
 #[test]
 fn trap_11_a_crash_at_any_io_of_a_compaction_in_parts_loses_nothing_and_leaves_no_file() {
     let whole = SimStorage::new(1);
@@ -241,7 +242,8 @@ fn trap_11_a_crash_at_any_io_of_a_compaction_in_parts_loses_nothing_and_leaves_n
     }
 }
 
-/// Records of several times the memory, some changed and some deleted later, over lives with more and with less memory.
+/// Writes records of several times the memory, and changes and deletes some later, over sessions with more and with
+/// less memory.
 fn more_than_memory(keyspace: fn(&Database) -> Keyspace, workers: usize) {
     const COUNT: u32 = 30_000;
     let value = |number: u32, round: u8| vec![round ^ number as u8; 900];

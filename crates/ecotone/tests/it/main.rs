@@ -53,11 +53,11 @@ mod poisoned;
 #[cfg(not(feature = "bugs"))]
 mod queues;
 #[cfg(not(feature = "bugs"))]
+mod reclaim;
+#[cfg(not(feature = "bugs"))]
 mod record_cache;
 #[cfg(not(feature = "bugs"))]
 mod reentry;
-#[cfg(not(feature = "bugs"))]
-mod relief;
 #[cfg(not(feature = "bugs"))]
 mod scans;
 mod smaller_budget;
@@ -79,7 +79,7 @@ mod store;
 
 use std::sync::Arc;
 
-use ecotone::internal::engines::{engine::Family, tree::TreeFamily};
+use ecotone::internal::engines::{engine::EngineFactory, tree::TreeFamily};
 use ecotone_testkit::{
     suite::Kind,
     tiny::{append_only::TinyAppendOnly, in_place::TinyInPlace},
@@ -87,43 +87,48 @@ use ecotone_testkit::{
 use store::Simulated;
 
 fn in_place() -> Simulated {
-    Simulated::new(Kind::Ordered, || Arc::new(TinyInPlace) as Arc<dyn Family>)
+    Simulated::new(Kind::Ordered, || Arc::new(TinyInPlace) as Arc<dyn EngineFactory>)
 }
 
 fn append_only() -> Simulated {
-    Simulated::new(Kind::Ordered, || Arc::new(TinyAppendOnly) as Arc<dyn Family>)
+    Simulated::new(Kind::Ordered, || Arc::new(TinyAppendOnly) as Arc<dyn EngineFactory>)
 }
 
 #[cfg(not(feature = "bugs"))]
 fn hashed() -> Simulated {
-    Simulated::new(Kind::Hashed, || Arc::new(ecotone_testkit::tiny::hashed::TinyHashed) as Arc<dyn Family>)
+    Simulated::new(Kind::Hashed, || Arc::new(ecotone_testkit::tiny::hashed::TinyHashed) as Arc<dyn EngineFactory>)
 }
 
 #[cfg(not(feature = "bugs"))]
 fn hash() -> Simulated {
-    Simulated::new(Kind::Hashed, || Arc::new(ecotone::internal::engines::hash::HashFamily::tiny()) as Arc<dyn Family>)
+    Simulated::new(Kind::Hashed, || {
+        Arc::new(ecotone::internal::engines::hash::HashFamily::tiny()) as Arc<dyn EngineFactory>
+    })
 }
 
-/// An lsm engine behind a record cache, as a database has it.
+/// An lsm engine behind a record cache, as in a database.
 fn lsm() -> Simulated {
     let family = || {
         let tree = Arc::new(TreeFamily::default());
-        Arc::new(ecotone::internal::engines::lsm::LsmFamily::tiny().behind(tree)) as Arc<dyn Family>
+        Arc::new(ecotone::internal::engines::lsm::LsmFamily::tiny().behind(tree)) as Arc<dyn EngineFactory>
     };
     Simulated::new(Kind::Ordered, family)
 }
 
-/// An adaptive engine that covers ranges by chance.
+/// An adaptive engine that converts random ranges to pages.
 fn adaptive() -> Simulated {
-    let family = || Arc::new(ecotone::internal::engines::adaptive::AdaptiveFamily::restless()) as Arc<dyn Family>;
+    let family =
+        || Arc::new(ecotone::internal::engines::adaptive::AdaptiveFamily::restless()) as Arc<dyn EngineFactory>;
     Simulated::new(Kind::Ordered, family)
 }
 
-/// A hash engine that compacts, folds and grows all the time.
+/// A hash engine that compacts, merges deltas and grows all the time.
 fn busy() -> Simulated {
-    Simulated::new(Kind::Hashed, || Arc::new(ecotone::internal::engines::hash::HashFamily::busy()) as Arc<dyn Family>)
+    Simulated::new(Kind::Hashed, || {
+        Arc::new(ecotone::internal::engines::hash::HashFamily::busy()) as Arc<dyn EngineFactory>
+    })
 }
 
 fn tree() -> Simulated {
-    Simulated::new(Kind::Ordered, || Arc::new(TreeFamily::default()) as Arc<dyn Family>)
+    Simulated::new(Kind::Ordered, || Arc::new(TreeFamily::default()) as Arc<dyn EngineFactory>)
 }

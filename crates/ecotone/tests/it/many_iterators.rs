@@ -1,4 +1,4 @@
-//! Any number of iterators may be open, in the least memory: together they hold a part of it, and writers and readers
+//! Any number of iterators may be open, in the least memory. Together they use a share of it, and writers and readers
 //! have the rest.
 
 use ecotone::{Database, Iter, limits};
@@ -16,7 +16,7 @@ fn value(number: u64, version: u8) -> Vec<u8> {
     [&key(number)[..], &[version; 500]].concat()
 }
 
-/// Steps of an iterator, which come in order and have their own values.
+/// Advances an iterator. Its records come in order, each with its own value.
 fn go_on(iter: &mut Iter, is_backward: bool, steps: u64, last: &mut Option<u64>) {
     for _ in 0..steps {
         let next = if is_backward { iter.next_back() } else { iter.next() };
@@ -62,7 +62,7 @@ fn six_hundred_iterators_and_a_writer_go_on_in_the_least_memory() {
         for (iter, is_backward, last) in &mut open {
             go_on(iter, *is_backward, 30, last);
         }
-        // From both ends, until they meet.
+        // From both ends, until the two meet.
         let (mut iter, mut seen) = (ks.range(key(100)..key(1100)), 0);
         while let Some(record) = if seen % 3 == 0 { iter.next_back() } else { iter.next() } {
             record.unwrap();

@@ -1,4 +1,4 @@
-//! Many keyspaces in one database, and what one costs that nobody uses (decision 18).
+//! Many keyspaces in one database, and the cost of an unused one (decision 18).
 
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
@@ -14,7 +14,7 @@ use crate::{
 
 const ENGINES: [&str; 4] = ["tree", "lsm", "adaptive", "hash"];
 const BUDGET: usize = 16 << 20;
-/// Bytes of memory that a keyspace costs at most that nobody uses.
+/// The most memory of an unused keyspace, in bytes.
 const IDLE: u64 = 16 << 10;
 
 fn keyspace(database: &Database, engine: &str, number: usize) -> Result<Either> {
@@ -35,8 +35,7 @@ fn value(number: usize, record: u8) -> Vec<u8> {
     format!("{record} of {number}").into_bytes()
 }
 
-/// Every fourth of the keyspaces has records; hash keyspaces need more memory while they are in use, so fewer of them
-/// do.
+/// Every fourth keyspace has records. Hash keyspaces need more memory while in use, so fewer of them have.
 fn is_written(engine: &str, number: usize) -> bool {
     number.is_multiple_of(if engine == "hash" { 20 } else { 4 })
 }
@@ -101,7 +100,7 @@ fn a_keyspace_that_nobody_uses_takes_little_memory() {
     }
 }
 
-/// Bytes that a directory has of the disk.
+/// Bytes of a directory on disk.
 fn disk(directory: &Path) -> u64 {
     let files = fs::read_dir(directory).unwrap().map(|file| file.unwrap().metadata().unwrap());
     files.map(|file| file.blocks() * 512).sum()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ecotone::{
     Database, Engine, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions,
-    internal::{Parts, engines::tree::TreeFamily},
+    internal::{Components, engines::tree::TreeFamily},
     limits,
 };
 use ecotone_testkit::{
@@ -14,7 +14,7 @@ use ecotone_testkit::{
 
 pub(crate) fn open(disk: &SimStorage) -> Database {
     let families = vec![Arc::new(TreeFamily::default()) as _, Arc::new(TinyHashed) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
     Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap()
 }
 

@@ -1,5 +1,5 @@
-//! A disk that is nearly full: who overwrites on it never runs out of space that his own old values have, and who
-//! deletes on a full one gets space back by that alone.
+//! A nearly full disk. Overwrites never run out of space that old values hold, and deletes alone free space on a full
+//! disk.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::{
 
 const MEMORY: usize = 16 << 20;
 const RECORDS: u64 = 60_000;
-/// What the records take (30 MiB), the log, level 0, and what compaction keeps from writers: level 0 once more, three
-/// tables of 8 MiB and the memtables.
+/// Space for the records (30 MiB), the log, L0, and the reserve of compaction: L0 once more, three tables of 8 MiB and
+/// the memtables.
 const DISK: u64 = 112 << 20;
-/// Of a busy machine with a build for tests.
+/// A bound for a busy machine with a test build.
 const RETURNS: Duration = Duration::from_secs(20);
 
 fn key(number: u64) -> [u8; 8] {

@@ -1,15 +1,15 @@
-//! With the I/O of one page held, gets, writes and scans elsewhere finish.
+//! While the I/O of one page hangs, gets, writes and scans of other pages finish.
 
 use std::sync::Arc;
 
 use ecotone::{
     Database, Durability, Engine, Keyspace, KeyspaceOptions,
     internal::{
-        Parts,
+        Components,
         engines::tree::TreeFamily,
         substrate::{
             limits::PAGE,
-            page::{Page, PageKind, Place},
+            page::{Page, PageAddress, PageKind},
             storage::FileId,
         },
     },
@@ -32,11 +32,11 @@ fn value(i: u32) -> Vec<u8> {
 
 fn open(disk: &SimStorage) -> Database {
     let families = vec![Arc::new(TreeFamily::default()) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 2, families };
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 2, families };
     Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap()
 }
 
-/// A tree on disk with nothing cached, and one of its pages: its offset and the numbers of its first and last record.
+/// A tree on disk with an empty cache, and one of its pages: its offset and the numbers of its first and last record.
 fn cold_tree() -> (SimStorage, Database, Keyspace, u64, (u32, u32)) {
     let disk = SimStorage::new(7);
     let database = open(&disk);
@@ -54,7 +54,7 @@ fn cold_tree() -> (SimStorage, Database, Keyspace, u64, (u32, u32)) {
 fn page_of(disk: &SimStorage, wanted: u32) -> (u64, (u32, u32)) {
     let bytes = &disk.files()[&FILE];
     let pages = (0..).zip(bytes.chunks_exact(PAGE)).filter_map(|(number, bytes)| {
-        let page = Page::parse(bytes, Place { file: FILE.identity(), page: number }).ok()?;
+        let page = Page::parse(bytes, PageAddress { file: FILE.identity(), page: number }).ok()?;
         (page.kind() == PageKind::Base && page.get(&key(wanted)).is_some()).then_some((number, page))
     });
     let pages: Vec<_> = pages.collect();

@@ -1,5 +1,4 @@
-//! A database that was closed is opened, read and closed again without a write, a sync or a new file (decision 17,
-//! "Sessions").
+//! A database is opened, read and closed without a write, a sync or a new file (decision 17, "Sessions").
 
 use std::collections::BTreeMap;
 
@@ -41,13 +40,13 @@ fn fill(database: &Database, engine: &str, logged: bool) {
     either!(&keyspace, keyspace => keyspace.insert("last", "one").unwrap());
 }
 
-/// A database that was closed cleanly, with a logged and an unlogged keyspace of the engine.
+/// A cleanly closed database, with a logged and an unlogged keyspace of the engine.
 fn closed(engine: &str) -> SimStorage {
     let disk = SimStorage::new(1);
     let database = image::open(&disk, 7).unwrap();
     [true, false].iter().for_each(|logged| fill(&database, engine, *logged));
     database.close().unwrap();
-    // The process is gone, and with it what nobody has synced.
+    // The process is gone, and with it all unsynced data.
     disk.crash(Crash::DropAll)
 }
 
@@ -60,7 +59,7 @@ fn read(database: &Database, engine: &str) {
     }
 }
 
-/// What changed the disk, by kind.
+/// The I/Os that changed the disk, by kind.
 fn changes(disk: &SimStorage) -> BTreeMap<String, usize> {
     let mut changes = BTreeMap::new();
     for label in disk.labels().iter().filter(|label| label.io != Io::Read) {
@@ -92,7 +91,7 @@ fn a_closed_database_is_opened_read_and_closed_without_a_write() {
     }
 }
 
-/// The same in a real directory with workers, where what runs in the background has time.
+/// The same in a real directory with workers, where background work has time to run.
 #[test]
 fn the_same_holds_for_a_directory_and_workers() {
     let directory = tempfile::tempdir().unwrap();
@@ -138,7 +137,7 @@ fn a_session_begins_with_the_first_write_of_any_kind() {
     }
 }
 
-/// Crashes at each I/O of the first write after a clean shutdown, and of the next opening.
+/// Crashes at each I/O of the first write after a clean shutdown, and of the next open.
 #[test]
 fn no_crash_of_a_first_write_loses_anything() {
     for engine in ENGINES {
@@ -185,7 +184,7 @@ fn a_full_disk_is_read_listed_and_has_keyspaces_dropped_under_any_budget() {
         }
         assert_eq!(changes(&disk), BTreeMap::new(), "{engine}");
         let database = image::open_within(&disk, 7, 64 << 20).unwrap().0;
-        // There may be a segment of the log that is not needed.
+        // An unneeded log segment may leave space for the write.
         let written = either!(keyspace(&database, engine, true), keyspace => keyspace.insert("new", "value"));
         assert!(matches!(written, Ok(()) | Err(Error::NoSpace { .. })), "{engine}: {written:?}");
         database.drop_keyspace(&format!("{engine} true")).unwrap();
@@ -196,8 +195,8 @@ fn a_full_disk_is_read_listed_and_has_keyspaces_dropped_under_any_budget() {
     }
 }
 
-/// A full disk is an ordinary state: a close there loses nothing, though what was written last has no space in the
-/// files, and the next opening needs none.
+/// A full disk is an ordinary state. A close loses nothing, although the latest writes have no space in the files, and
+/// the next open needs no space.
 #[test]
 fn a_database_that_fills_the_disk_closes_and_opens_there() {
     for engine in ENGINES {
@@ -205,7 +204,7 @@ fn a_database_that_fills_the_disk_closes_and_opens_there() {
         let database = image::open(&disk, 7).unwrap();
         let records = keyspace(&database, engine, true);
         database.flush().unwrap();
-        // An lsm keyspace keeps some of that for compaction.
+        // An lsm keyspace reserves some of that for compaction.
         disk.space_limit(disk.space_used() + (4 << 20));
         let write = |number| either!(&records, keyspace => keyspace.insert(key(number), [7; 500]));
         let written = (0..1_000_000).find(|number| {
@@ -234,7 +233,7 @@ fn a_database_that_fills_the_disk_closes_and_opens_there() {
     }
 }
 
-/// Damage of each file of a database that was closed: an error that names the file, or the right content.
+/// Damage to each file of a closed database: an error that names the file, or the right content.
 #[test]
 fn whatever_a_closed_database_loses_is_told_or_not_needed() {
     for engine in ENGINES {

@@ -1,5 +1,5 @@
-//! Records of an unlogged keyspace are overwritten where they are while they are dirty. No update of several threads is
-//! lost by that, and nobody reads an old one.
+//! Dirty records of an unlogged keyspace are overwritten in place. No concurrent update is lost, and no read sees an
+//! old record.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ const KEYS: usize = 300;
 const THREADS: u64 = 4;
 const UPDATES: usize = 20_000;
 
-/// Filled up so that the keys lie on many pages.
+/// Padded so that the keys lie on many pages.
 fn value(count: u64) -> Vec<u8> {
     let mut value = count.to_be_bytes().to_vec();
     value.resize(600, 7);
@@ -32,12 +32,12 @@ fn all(keyspace: &Keyspace) -> BTreeMap<Vec<u8>, u64> {
     keyspace.iter().map(|record| record.unwrap()).map(|(key, value)| (key, count(&value))).collect()
 }
 
-struct World {
+struct Fixture {
     keyspace: Keyspace,
     acknowledged: Vec<AtomicU64>,
 }
 
-impl World {
+impl Fixture {
     fn acknowledged(&self, i: usize) -> u64 {
         self.acknowledged[i].load(Ordering::SeqCst)
     }
@@ -72,19 +72,19 @@ fn no_update_is_lost_and_nothing_old_is_read() {
     let path = directory.path().join("db");
     let database = Database::builder(&path).memory_budget(16 << 20).open().unwrap();
     let keyspace = database.keyspace("counters", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
-    let world = World { keyspace, acknowledged: (0..KEYS).map(|_| AtomicU64::new(0)).collect() };
+    let fixture = Fixture { keyspace, acknowledged: (0..KEYS).map(|_| AtomicU64::new(0)).collect() };
     std::thread::scope(|scope| {
-        let world = &world;
-        let updaters: Vec<_> = (0..THREADS).map(|seed| scope.spawn(move || world.update(seed))).collect();
+        let fixture = &fixture;
+        let updaters: Vec<_> = (0..THREADS).map(|seed| scope.spawn(move || fixture.update(seed))).collect();
         while updaters.iter().any(|updater| !updater.is_finished()) {
             database.flush().unwrap();
-            world.read();
+            fixture.read();
         }
     });
-    let expected: BTreeMap<Vec<u8>, u64> = (0..KEYS).map(|i| (key(i).to_vec(), world.acknowledged(i))).collect();
+    let expected: BTreeMap<Vec<u8>, u64> = (0..KEYS).map(|i| (key(i).to_vec(), fixture.acknowledged(i))).collect();
     assert_eq!(expected.values().sum::<u64>(), THREADS * UPDATES as u64);
-    assert_eq!(all(&world.keyspace), expected);
-    drop(world);
+    assert_eq!(all(&fixture.keyspace), expected);
+    drop(fixture);
     database.close().unwrap();
     let database = Database::builder(&path).open().unwrap();
     assert_eq!(all(&database.open_keyspace("counters").unwrap()), expected);

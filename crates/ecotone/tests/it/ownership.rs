@@ -1,5 +1,5 @@
-//! Whose a database is: its files are let go when it is closed, whoever holds what of it still, and they are itself,
-//! wherever they are moved. Also what options of a keyspace promise that cannot be kept.
+//! Ownership of a database. A close releases its files, whatever handles remain, and the files may be moved. Also:
+//! keyspace options that promise more than a keyspace can keep.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::{
 };
 use ecotone::{Database, Durability, Engine, Error, HashOptions, KeyspaceOptions, Result};
 
-/// The errors among its records.
+/// An iterator over the keyspace that keeps only the errors.
 fn iterate(keyspace: &Either) -> Box<dyn Iterator<Item = Result<()>>> {
     match keyspace {
         Either::Ordered(ks) => Box::new(ks.iter().map(|record| record.map(drop))),
@@ -34,7 +34,7 @@ fn who_has_closed_a_database_can_open_it_whatever_is_alive_of_it() {
         assert!(matches!(handle.flush(), Err(Error::Closed { .. })));
         let refused = either!(&ks, ks => ks.insert("a", "b"));
         assert!(matches!(refused, Err(Error::Closed { .. })), "{engine}: {refused:?}");
-        // What it has read ahead it may give.
+        // The iterator may still return the records that it has read ahead.
         let ended = records.by_ref().take(3000).find_map(std::result::Result::err);
         assert!(matches!(ended, Some(Error::Closed { .. }) | None), "{engine}: {ended:?}");
         handle.close().unwrap();
@@ -97,7 +97,7 @@ fn what_an_unlogged_keyspace_cannot_promise_is_an_error() {
     };
     let hashed = database.hash_keyspace("hashed", HashOptions::default().unlogged()).unwrap();
     let ordered = database.keyspace("ordered", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
-    // By default they promise what they can, also where the database promises more.
+    // By default a keyspace promises what it can, even if the database promises more.
     hashed.insert("a", "1").unwrap();
     ordered.insert("a", "1").unwrap();
     let mut batch = database.batch();

@@ -1,5 +1,4 @@
-//! After a failed write, and after a panic in the middle of one, everything acknowledged can be read, and nothing
-//! hangs.
+//! After a failed write, or a panic in the middle of one, all acknowledged writes can be read and nothing hangs.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +10,7 @@ use std::{
 
 use ecotone::{
     Database, Engine, Error, Keyspace, KeyspaceOptions,
-    internal::{Parts, engines::tree::TreeFamily},
+    internal::{Components, engines::tree::TreeFamily},
     limits,
 };
 use ecotone_testkit::sim::{Crash, Io, Phase, SimClock, SimStorage};
@@ -20,12 +19,12 @@ use crate::in_time::in_time;
 
 const RECORDS: u32 = 1_200;
 
-/// What is acknowledged.
+/// The acknowledged records.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn open(disk: &SimStorage, workers: usize) -> Database {
     let families = vec![Arc::new(TreeFamily::default()) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers, families };
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers, families };
     Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap()
 }
 
@@ -84,7 +83,7 @@ fn of_flush(disk: &SimStorage, model: &Model) -> (SimStorage, Range<usize>) {
     (disk, first..end)
 }
 
-/// Reads everything in every way; the ways that put records into the cache come last and share the keys.
+/// Reads everything in every way. The ways that fill the cache come last and share the keys.
 fn check(database: &Database, keyspace: &Keyspace, model: &Model) {
     let checks = database.verify().unwrap();
     assert!(checks.iter().all(|(_, check)| check.problems.is_empty()), "{checks:?}");
@@ -127,7 +126,7 @@ fn everything_is_readable_after_a_failed_write_out() {
         [log_only, disk.crash(Crash::KeepAll)].iter().for_each(|disk| check_reopened(disk, &model));
         in_place += usize::from(label.phase == Phase::Pages);
     }
-    // Neighbours are one.
+    // Adjacent writes count as one.
     assert!(in_place > 5, "{in_place} writes of pages");
 }
 
@@ -155,7 +154,7 @@ fn a_panic_in_the_background_ends_the_waits_of_writers() {
     for at in [60, 61, 65, 80, 120, 300] {
         let disk = SimStorage::new(7);
         let database = open(&disk, 2);
-        // Its writers do no I/O themselves.
+        // Writers of an unlogged keyspace do no I/O themselves.
         let keyspace = database.keyspace("k", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
         disk.panic_at(disk.io_index() + at);
         let (refusal, keyspace) = in_time("writers", move || {
@@ -185,7 +184,7 @@ fn a_panic_in_a_bulk_load_poisons_unless_it_is_the_callers_own() {
     let begun = || {
         let disk = disk.crash(Crash::KeepAll);
         let database = open(&disk, 0);
-        // The segment that the load begins with has a dirty record.
+        // The first segment of the load has a dirty record.
         database.open_keyspace("k").unwrap().insert(key(RECORDS - 1), value(0, 1)).unwrap();
         (disk, database)
     };

@@ -1,5 +1,5 @@
-//! Queues: records come at one end and go at the other, and a look at the front costs the same however many went
-//! before.
+//! Queues: records are inserted at one end and deleted at the other. A look at the front costs the same however many
+//! records were deleted before.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,7 @@ fn counter(keyspace: &Keyspace, wanted: &str) -> u64 {
     keyspace.stats().counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, value)| *value)
 }
 
-/// Pushes and pops; `len` are in it.
+/// Pushes and pops `pops` records. The queue holds `len`.
 fn run_through(keyspace: &Keyspace, from: u64, pops: u64, len: u64) {
     for number in from..from + pops {
         keyspace.insert(key(number + len), [7; 64]).unwrap();
@@ -61,7 +61,7 @@ fn the_other_end_and_what_lies_in_between() {
             assert_eq!(last, key(number));
             stack.remove(last).unwrap();
         }
-        // A prefix of nothing, in the middle of what went.
+        // An empty prefix, in the middle of the deleted records.
         for _ in 0..1000 {
             assert!(stack.range(key(12_000)..key(18_000)).next().is_none());
         }
@@ -81,7 +81,7 @@ fn an_emptied_keyspace_is_looked_at_for_nothing() {
         }
         let passed = counter(&emptied, "deletes_passed");
         assert!(passed < 4 * 10_000, "{engine}: {passed} deletes passed");
-        // Who has learned that nothing is there finds out what became of it.
+        // A scan that has learned a gap still sees that the keyspace is dropped.
         database.drop_keyspace("queue").unwrap();
         assert!(matches!(emptied.first_key_value(), Err(Error::Closed { .. })), "{engine}");
     }
@@ -107,8 +107,8 @@ fn a_pop_by_a_batch_passes_over_few_deletes() {
     }
 }
 
-/// Whatever is learned, a scan finds what a map has: ranges from all sides, with records that come into gaps, alone, in
-/// batches, and loaded.
+/// Whatever gaps are learned, a scan finds the records of a map: for ranges from all sides, with records inserted into
+/// gaps singly, in batches, and by loads.
 #[test]
 fn scans_find_what_comes_into_gaps() {
     for (engine, seed) in ORDERED.into_iter().zip(1..) {

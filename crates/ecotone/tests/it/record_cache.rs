@@ -1,11 +1,11 @@
-//! The record cache as the library uses it; and switched off (option `record_cache`): the cache of a database serves
-//! such a keyspace as a buffer for writes alone.
+//! The record cache as the library uses it. With the option `record_cache` off, the cache of a database serves the
+//! keyspace as a write buffer only.
 
 use std::sync::Arc;
 
 use ecotone::{
     Database, Engine, Keyspace, KeyspaceOptions,
-    internal::{Parts, engines::tree::TreeFamily},
+    internal::{Components, engines::tree::TreeFamily},
     limits,
 };
 use ecotone_testkit::sim::{SimClock, SimStorage};
@@ -14,7 +14,7 @@ const RECORDS: u32 = 500;
 
 fn open(disk: &SimStorage) -> Database {
     let families = vec![Arc::new(TreeFamily::default()) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
     Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap()
 }
 
@@ -26,7 +26,7 @@ fn fill(keyspace: &Keyspace) {
     (0..RECORDS).for_each(|i| keyspace.insert(i.to_be_bytes(), [i as u8; 100]).unwrap());
 }
 
-/// Reads everything, singly and together; gives the reads of pages.
+/// Reads everything, singly and together. Returns the number of page reads.
 fn read(keyspace: &Keyspace) -> u64 {
     let before = number(keyspace, "pages_read_for_gets");
     let keys: Vec<[u8; 4]> = (0..RECORDS).map(u32::to_be_bytes).collect();

@@ -1,5 +1,5 @@
-//! Closures of the caller's that call the database: nothing is held while they run, and what they write is none of the
-//! engine's surprise.
+//! Closures of the caller that call the database. The engine holds no locks while they run, and copes with their
+//! writes.
 
 use std::{
     sync::{
@@ -31,7 +31,7 @@ fn open(engine: &str, logged: bool) -> (tempfile::TempDir, Database, Either) {
     (directory, database, keyspace)
 }
 
-/// Each of the keys has another stripe or the same one, as it comes: 20,000 of them meet all 4096.
+/// The keys hit other stripes or the same one by chance: 20,000 keys hit all 4096 stripes.
 #[test]
 fn an_update_whose_closure_writes_any_other_key_runs_once() {
     for engine in ENGINES {
@@ -103,7 +103,7 @@ fn two_hundred_threads_within_their_closures_keep_nobody_from_anything() {
     const THREADS: usize = 200;
     for engine in ENGINES {
         let (_directory, database, ks) = open(engine, true);
-        // More than memory has, so that they hold what they read from files.
+        // More than memory holds, so that the reads go to files.
         for number in 0..30_000 {
             either!(&ks, ks => ks.insert(key(number), [7; 700])).unwrap();
         }
@@ -160,7 +160,7 @@ fn others_go_on(ks: &Either, database: &Database) {
     assert_eq!(either!(ks, ks => ks.iter().take(1000).filter(|record| record.is_ok()).count()), 1000);
 }
 
-/// They are above what is loaded, and come between its chunks.
+/// The writes lie above the loaded keys and come between chunks of the load.
 #[test]
 fn what_is_written_above_a_bulk_load_while_it_goes_on_has_its_place() {
     const RECORDS: u64 = 30_000;

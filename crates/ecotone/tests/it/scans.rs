@@ -1,4 +1,4 @@
-//! Scans of a tree from both ends: against a map, over pages that change under them, and what they cost.
+//! Scans of a tree from both ends: compared with a map, over pages that change meanwhile, and their cost.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,7 +8,7 @@ use std::{
 
 use ecotone::{
     Database, Engine, Iter, Keyspace, KeyspaceOptions, Result,
-    internal::{Parts, engines::tree::TreeFamily},
+    internal::{Components, engines::tree::TreeFamily},
     limits,
 };
 use ecotone_testkit::sim::{SimClock, SimStorage};
@@ -19,7 +19,7 @@ type Record = (Vec<u8>, Vec<u8>);
 
 fn open(disk: &SimStorage) -> Database {
     let families = vec![Arc::new(TreeFamily::default()) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
     Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap()
 }
 
@@ -35,7 +35,7 @@ fn value(i: u32) -> Vec<u8> {
     i.to_be_bytes().repeat(20)
 }
 
-/// A tree whose pages were just loaded, one behind the other.
+/// A tree whose pages were just loaded and lie in order.
 fn loaded(records: u32) -> (Database, Keyspace, Map) {
     let database = open(&SimStorage::new(3));
     let keyspace = keyspace(&database);
@@ -51,7 +51,7 @@ fn expect(records: impl Iterator<Item = Result<Record>>, expected: &Map) {
     assert!(found == expected, "{} records of {}, differing first at {differs:?}", found.len(), expected.len());
 }
 
-/// The next record of either end, owned or lent.
+/// The next record from either end, owned or borrowed.
 fn draw(random: &mut SmallRng, iter: &mut Iter, backwards: bool) -> Option<Record> {
     let own = |(key, value): (&[u8], &[u8])| (key.to_vec(), value.to_vec());
     match (random.random(), backwards) {
@@ -136,7 +136,8 @@ fn both_ends_together_give_each_record_once() {
     }
 }
 
-/// Trap 2 of the field list: the page is read, a dirty record goes out to the page, and the cache is asked too late.
+/// Trap 2 of the field list: a scan reads the page, a dirty record is written to the page, and the scan asks the cache
+/// too late.
 #[test]
 fn trap_02_what_leaves_the_cache_after_the_page_was_read_is_not_missed() {
     for backwards in [false, true] {
@@ -152,7 +153,7 @@ fn trap_02_what_leaves_the_cache_after_the_page_was_read_is_not_missed() {
         }
         let mut iter = keyspace.iter();
         let mut step = || if backwards { iter.next_back() } else { iter.next() };
-        // So far that further reads are under way.
+        // So far that more reads are under way.
         let mut found: Vec<_> = (0..2_000).map(|_| step().unwrap().unwrap()).collect();
         database.flush().unwrap();
         found.extend(std::iter::from_fn(step).map(|record| record.unwrap()));
@@ -163,7 +164,7 @@ fn trap_02_what_leaves_the_cache_after_the_page_was_read_is_not_missed() {
     }
 }
 
-/// The other half of trap 2: what is left of N stored records without those that the cache deletes is fewer than N.
+/// The other half of trap 2: of N stored records fewer than N remain after the deletes in the cache.
 #[test]
 fn trap_02_deleted_records_do_not_count() {
     let (_database, keyspace, mut map) = loaded(6_000);
@@ -178,7 +179,7 @@ fn trap_02_deleted_records_do_not_count() {
     expect(keyspace.iter(), &map);
 }
 
-/// What was read ahead is of pages that were given up, and that others have by now.
+/// The read-ahead holds pages that were freed and reused by others meanwhile.
 #[test]
 fn pages_that_change_hands_under_a_scan_are_looked_up_again() {
     for seed in 0..6 {
@@ -193,7 +194,7 @@ fn pages_that_change_hands_under_a_scan_are_looked_up_again() {
             let step = |_| if backwards { iter.next_back() } else { iter.next() };
             let records: Vec<Record> = (0..steps).map_while(step).map(|record| record.unwrap()).collect();
             let over = records.len() < steps;
-            // The keys that were there from the beginning stay as they are.
+            // The keys of the beginning never change.
             found.extend(records.into_iter().filter(|(key, _)| map.contains_key(key)));
             if over {
                 break;
@@ -211,7 +212,7 @@ fn pages_that_change_hands_under_a_scan_are_looked_up_again() {
     }
 }
 
-/// Requests and bytes that reading takes.
+/// Requests and bytes of device reads during `read`.
 fn cost(database: &Database, read: impl FnOnce()) -> (u64, u64) {
     let before = database.stats().io;
     read();
@@ -267,7 +268,7 @@ fn a_long_scan_reads_each_page_once_and_many_in_one_request() {
     }
 }
 
-/// A page may have any number of dirty records until they are written out: an iterator copies a part of them at a time.
+/// A page may have any number of dirty records until they are written out. An iterator copies a part of them at a time.
 #[test]
 fn a_page_with_many_dirty_records_is_gone_through_in_pieces() {
     let mut random = SmallRng::seed_from_u64(11);
@@ -304,7 +305,7 @@ fn a_page_with_many_dirty_records_is_gone_through_in_pieces() {
             let mut left: VecDeque<Record> =
                 map.range((low.clone(), high.clone())).map(|(key, value)| (key.clone(), value.clone())).collect();
             let mut iter = keyspace.range((low, high));
-            // Long stretches from either end, which meet.
+            // Long runs from either end, until the two meet.
             let mut backwards = false;
             while !left.is_empty() {
                 backwards = if random.random_range(0..300) == 0 { !backwards } else { backwards };

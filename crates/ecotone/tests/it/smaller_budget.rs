@@ -1,5 +1,5 @@
-//! A database is opened with a sixteenth of the memory budget that it was written with: opening takes no longer than
-//! its log is, and who writes then does not wait for what an earlier life left to be done.
+//! A database is opened with a sixteenth of its former memory budget. The open takes no longer than its log needs, and
+//! writers do not wait for work that an earlier session left.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::{
 const LARGE: usize = 256 << 20;
 const SMALL: usize = 16 << 20;
 const RECORDS: u64 = 200_000;
-/// Bounds of a busy machine with a build for tests. What waits for what nobody does is far beyond.
+/// Bounds for a busy machine with a test build. An endless wait is far beyond them.
 const OPENING: Duration = Duration::from_secs(12);
 const WRITES: Duration = Duration::from_secs(5);
 
@@ -21,7 +21,7 @@ fn key(number: u64) -> [u8; 8] {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
 }
 
-/// A database with so many records of 500 bytes in random order, as it was written with the large budget: closed, or
+/// A database with `records` records of 500 bytes, written in random order with the large budget, then closed or
 /// killed.
 fn written(engine: &str, records: u64, is_closed: bool) -> SimStorage {
     let disk = SimStorage::new(1);
@@ -38,10 +38,10 @@ fn written(engine: &str, records: u64, is_closed: bool) -> SimStorage {
     killed
 }
 
-/// Opens it with the small budget and writes.
+/// Opens the database with the small budget and writes.
 ///
 /// # Errors
-/// If one of them takes too long.
+/// If the open or a write takes too long.
 fn opens_and_writes(engine: &str, disk: &SimStorage, records: u64) -> Result<(), String> {
     let began = Instant::now();
     let database = open(disk, SMALL).unwrap();
@@ -64,8 +64,8 @@ fn opens_and_writes(engine: &str, disk: &SimStorage, records: u64) -> Result<(),
     Ok(())
 }
 
-/// What was closed with the large budget is opened with the small one. It is less than level 0 may have with the large
-/// budget, so that all of it waits for the second life.
+/// A database closed with the large budget is opened with the small one. Its data fits in L0 under the large budget, so
+/// all of it waits for the second session.
 pub(crate) fn after_a_close(engine: &str) -> Result<(), String> {
     opens_and_writes(engine, &written(engine, RECORDS, true), RECORDS)
 }
@@ -79,7 +79,7 @@ fn who_writes_after_an_opening_with_less_memory_does_not_wait_for_an_earlier_lif
     }
 }
 
-/// Most of what was written is in the log alone.
+/// Most writes are in the log alone.
 #[cfg(not(feature = "bugs"))]
 #[test]
 #[ignore = "long"]

@@ -1,5 +1,5 @@
-//! Free space goes back to the file system: nothing is lost when a crash comes meanwhile, a full disk is told before
-//! anything is promised, and a real disk is really emptier.
+//! Free space goes back to the file system. A crash meanwhile loses nothing, a full disk is reported before a write is
+//! acknowledged, and a real disk really gets emptier.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ fn key(number: u32) -> Vec<u8> {
     number.wrapping_mul(0x9E37_79B1).to_be_bytes().to_vec()
 }
 
-/// A database with what it must hold, and what it may hold besides if a write was interrupted.
+/// A database with its certain content, and the content that an interrupted write may have added.
 struct Life {
     store: Box<dyn Store>,
     content: Content,
@@ -41,7 +41,7 @@ impl Life {
         Ok(Life { store, content, perhaps: Vec::new(), random: SmallRng::seed_from_u64(3) })
     }
 
-    /// Writes what `change` makes of some keys, in batches, and has it in the files in the end.
+    /// Writes the results of `change` for some keys, in batches, and flushes them in the end.
     fn change(&mut self, keys: impl Iterator<Item = u32>, full: bool) -> Result<()> {
         let keys: Vec<u32> = keys.collect();
         for batch in keys.chunks(150) {
@@ -147,7 +147,7 @@ fn a_full_disk_is_told_before_a_hole_is_written_to() {
     life.check("with space again");
 }
 
-/// Bytes that the file system has given to the pages of the keyspaces.
+/// Bytes that the file system has allocated to the page files.
 fn size_on_disk(directory: &Path) -> u64 {
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     let pages = files.filter(|file| file.file_name().to_string_lossy().starts_with("pages."));
@@ -173,7 +173,7 @@ fn a_keyspace_that_shrank_to_a_tenth_gives_its_space_back() {
     }
     database.flush().unwrap();
     settle(&database);
-    // What was reorganised while nothing else was to be done is free after one more checkpoint.
+    // One more checkpoint frees the pages of the last reorganisation.
     database.flush().unwrap();
     settle(&database);
     let counters: BTreeMap<&str, u64> = keyspace.stats().counters.into_iter().collect();
@@ -210,7 +210,7 @@ fn an_unlogged_keyspace_that_is_loaded_in_random_order_uses_its_space_again() {
     assert!(most < 2 * data + 8 * MIB, "{most} bytes for {data}");
 }
 
-/// A keyspace with as many records as ever, which random updates, inserts and deletes change.
+/// A keyspace of constant size under random updates, inserts and deletes.
 struct Steady {
     path: PathBuf,
     keyspace: Keyspace,
@@ -242,7 +242,7 @@ impl Steady {
         self.next += 1;
     }
 
-    /// An update half of the time, else an insert or a delete.
+    /// Updates half of the time; otherwise inserts or deletes.
     fn step(&mut self) {
         let at = self.random.random_range(0..self.living.len());
         match self.random.random_range(0..4) {

@@ -1,14 +1,14 @@
-//! The library as the suites of the test kit drive it, over any engine, on a simulated disk.
+//! The library as a `Store` of the test kit, over any engine, on a simulated disk.
 
 use std::sync::{Arc, OnceLock};
 
 use ecotone::{
     Batch, Database, Durability, Engine, HashOptions, Hint, Keyspace, KeyspaceOptions, Merge, Result, Swap,
     internal::{
-        Parts,
-        engines::engine::{Family, Range, Record, Shared},
+        Components,
+        engines::engine::{EngineFactory, Range, Record, Shared},
         substrate::{
-            memory::{Component, Held},
+            memory::{CacheComponents, Component},
             storage::FileId,
         },
     },
@@ -18,18 +18,18 @@ use ecotone_sys::chunk::Size;
 use ecotone_testkit::{
     model::{Change, Level},
     sim::{SimClock, SimStorage},
-    suite::{Counters, Kind, Opener, Store, UNLOGGED, Update, Watched, add},
+    suite::{Counters, Kind, ObservedFactory, Opener, Store, UNLOGGED, Update, add},
 };
 
 use crate::either::{Either, either};
 
-/// Requests that an eviction says it could save: many more than a short history makes.
+/// Device requests that the balancer believes an eviction would save: many more than a short history makes.
 const DEMAND: u64 = 10_000;
 
-/// Opens databases whose keyspaces have one kind of engine, with everything in the background on the thread that drives
-/// them, or on workers.
+/// Opens databases whose keyspaces have one kind of engine. Background jobs run on the thread that drives the database,
+/// or on workers.
 pub(crate) struct Simulated {
-    family: fn() -> Arc<dyn Family>,
+    family: fn() -> Arc<dyn EngineFactory>,
     name: &'static str,
     kind: Kind,
     settings: &'static [(&'static str, &'static str)],
@@ -39,7 +39,7 @@ pub(crate) struct Simulated {
 }
 
 impl Simulated {
-    pub(crate) fn new(kind: Kind, family: fn() -> Arc<dyn Family>) -> Self {
+    pub(crate) fn new(kind: Kind, family: fn() -> Arc<dyn EngineFactory>) -> Self {
         Simulated {
             family,
             name: family().name(),
@@ -51,31 +51,31 @@ impl Simulated {
         }
     }
 
-    /// With options of the engine.
+    /// Sets options of the engine.
     #[cfg(not(any(feature = "bugs", feature = "shuttle")))]
     pub(crate) fn set(self, settings: &'static [(&'static str, &'static str)]) -> Self {
         Simulated { settings, ..self }
     }
 
-    /// With so many threads for what runs in the background.
+    /// Sets the number of background threads.
     pub(crate) fn workers(self, workers: usize) -> Self {
         Simulated { workers, ..self }
     }
 
-    /// With one of these memory budgets at each opening.
+    /// Sets memory budgets. Each open draws one of them.
     #[cfg(not(any(feature = "bugs", feature = "shuttle")))]
     pub(crate) fn budgets(self, budgets: &'static [usize]) -> Self {
         Simulated { budgets, ..self }
     }
 
-    /// With no keyspace in the log. Nothing is promised for a crash then.
+    /// Makes all keyspaces unlogged. A crash may then lose writes.
     #[cfg(any(feature = "shuttle", not(feature = "bugs")))]
     pub(crate) fn unlogged(self) -> Self {
         Simulated { logged: false, ..self }
     }
 
-    /// The budget of an opening, told from the disk, so that it is a function of the seed as all else: a life stores
-    /// manifests.
+    /// The budget of an open, drawn from the state of the disk, so that it is a function of the seed like all else.
+    /// Each session stores manifests, so the disk differs.
     fn budget(&self, disk: &SimStorage) -> usize {
         if let [budget] = self.budgets {
             return *budget;
@@ -101,9 +101,9 @@ impl Opener for Simulated {
     }
 
     fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>> {
-        let (family, shared) = Watched::over((self.family)());
+        let (family, shared) = ObservedFactory::over((self.family)());
         let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(seed)));
-        let parts = Parts { storage, clock, workers: self.workers, families: vec![family] };
+        let parts = Components { storage, clock, workers: self.workers, families: vec![family] };
         let database = Database::builder("simulated").memory_budget(self.budget(disk)).open_parts(parts)?;
         Ok(Box::new(Open {
             database,
@@ -141,7 +141,7 @@ impl Open {
         self.logged && keyspace != UNLOGGED
     }
 
-    /// What is not in the log cannot be synced with it, and is refused.
+    /// An unlogged write cannot be synced, and is refused.
     fn durability(&self, keyspace: u32, level: Level) -> Durability {
         if level == Level::Sync && self.is_logged(keyspace) { Durability::Sync } else { Durability::Buffered }
     }
@@ -277,11 +277,11 @@ impl Store for Open {
 
     fn evict(&self) {
         let Some(Shared { memory, .. }) = self.shared.get() else { return };
-        let other = memory.join(Held::Components(&[Component::Memtable]), Box::new(|_| 0));
-        // Nearly all of the memory is due to whoever could save so much more than the others.
+        let other = memory.join(CacheComponents::Components(&[Component::Memtable]), Box::new(|_| 0));
+        // Nearly all memory is due to the component that could save so much more than the others.
         other.count(DEMAND);
         let _taken: Vec<_> = std::iter::from_fn(|| memory.lease(Component::Other, Size::Slab)).collect();
-        // In the least pieces: what all caches have together may be less than a slab.
+        // In the smallest pieces, since all caches together may hold less than a slab.
         while other.reclaim(Size::Frame.bytes()) {}
     }
 

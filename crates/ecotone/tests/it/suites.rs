@@ -21,7 +21,7 @@ use crate::{adaptive, append_only, busy, hash, hashed, in_place, lsm, store::Sim
 
 /// Many short steps over few keys.
 const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: Fill::Never, keyspaces: true };
-/// Fewer steps over many keys, with large batches: structures change.
+/// Fewer steps over many keys, with large batches, so that structures change.
 const WIDE: Shape = Shape { steps: 40, keys: 400, batch: 120, fill_log: Fill::Sometimes, keyspaces: true };
 /// So many keys that a tree's index has several pages.
 const DEEP: Shape = Shape { steps: 30, keys: 6_000, batch: 1_500, fill_log: Fill::Never, keyspaces: false };
@@ -31,7 +31,7 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// What an adaptive keyspace does only where somebody asks for it.
+/// Options that an adaptive keyspace uses only when they are set.
 const PLACES: [(&str, &str); 2] = [("split", "down"), ("page_fill", "spread")];
 
 fn first_seed() -> u64 {
@@ -43,7 +43,7 @@ fn pass<T>(verdict: Result<T, String>) -> T {
     verdict.unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
-/// Gives the number of histories, and what engines have counted.
+/// Returns the number of histories, and the counters of the engines.
 fn contract(simulated: &Simulated, short: u64, wide: u64) -> (u64, Counters) {
     let first = first_seed();
     let mut counters = pass(contract::run(simulated, first..first + short, SHORT));
@@ -51,8 +51,8 @@ fn contract(simulated: &Simulated, short: u64, wide: u64) -> (u64, Counters) {
     (short + wide, counters)
 }
 
-/// Of so many lives, in the mean, one at least has followed a hint that a range is read, and one that it is written.
-/// Replays of a seed have fewer.
+/// In each so many sessions, on average, at least one follows a read hint and one a write hint. Replays of a seed have
+/// fewer.
 const LIVES_OF_HINTS: u64 = 32;
 
 #[track_caller]
@@ -91,7 +91,7 @@ fn contract_of_the_tree() {
     contract(&tree(), 60, 10);
     contract(&tree().set(&[("fill", "100"), ("neighbours", "1")]), 10, 5);
     contract(&tree().set(&[("segment_pages", "1")]), 10, 5);
-    // Half empty pages are where lines are cheaper than directories.
+    // Half-empty pages are where lines are cheaper than directories.
     contract(&tree().set(&[("fill", "60"), ("segment_pages", "4"), ("model", "greedy"), ("forecast", "auto")]), 10, 5);
     contract(&tree().set(&[("record_cache", "off")]), 10, 5);
     pass(contract::run(&tree(), first_seed()..first_seed() + 3, DEEP));
@@ -114,7 +114,7 @@ fn contract_of_the_adaptive_engine() {
     pass(contract::run(&adaptive(), first_seed()..first_seed() + 3, DEEP));
 }
 
-/// Of the longest histories one in so many; with `ECOTONE_FULL=1` all of them.
+/// Tests one in `one_in` of the longest histories; all of them with `ECOTONE_FULL=1`.
 fn exhaustive(simulated: &Simulated, one_in: usize, interrupt_one_in: usize) {
     let full = std::env::var_os("ECOTONE_FULL").is_some();
     let extent = Extent { length: 3, one_in: if full { 1 } else { one_in }, first: 0, interrupt_one_in };
@@ -165,7 +165,7 @@ fn every_crash_of_short_histories_on_the_adaptive_engine() {
     exhaustive(&adaptive().set(&PLACES), 32, 200);
 }
 
-/// Divides the crashes among the shapes. Gives their number, and what engines have counted before them.
+/// Divides the crashes among the shapes. Returns their number, and the counters of the engines before them.
 fn campaign(simulated: &Simulated, crashes: u64, shapes: &[Shape]) -> (u64, Counters) {
     let crashes = from_environment("ECOTONE_CRASHES").unwrap_or(crashes);
     let (mut all, mut counters) = (0, Counters::new());
@@ -202,8 +202,8 @@ fn crash_campaign_on_the_hash_engine() {
     campaign(&busy(), 96, &[SHORT, WIDE]);
 }
 
-/// What counts the space of files is in the way of all I/O of a keyspace with a budget of disk; a part of the hot log
-/// stays in segments.
+/// All I/O of a keyspace with a disk budget passes the accounting of its files. A part of the hot log stays in
+/// segments.
 #[test]
 fn crash_campaign_on_the_hash_engine_with_a_budget_of_disk() {
     campaign(&hash().set(&[("disk", "16777216"), ("hot_disk", "131072")]), 48, &[SHORT, WIDE, DEEP]);
@@ -214,7 +214,7 @@ fn crash_campaign_on_the_tree() {
     campaign(&tree(), 96, &[SHORT, WIDE, DEEP]);
 }
 
-/// Lines beside directories, rooms that are foretold, single pages, and a cache that keeps nothing.
+/// Lines beside directories, predicted fill, single pages, and a cache that keeps nothing.
 #[test]
 #[ignore = "long"]
 fn crash_campaign_on_the_tree_with_other_options() {
@@ -247,7 +247,7 @@ fn crash_campaign_with_other_memory_budgets_in_each_life() {
     campaign(&tree().budgets(&[64 << 20, 16 << 20, 24 << 20]), 48, &[SHORT, WIDE, DEEP]);
 }
 
-/// A delete that the log still holds must not outlive the load that came after it.
+/// A delete that is still in the log must not remove a record that was loaded later.
 fn load_over_deleted(simulated: &Simulated) {
     let disk = SimStorage::new(1);
     let store = simulated.open(&disk, 1).unwrap();
@@ -312,7 +312,7 @@ fn a_full_disk_under_the_adaptive_engine() {
     full_disk(&adaptive().set(&PLACES));
 }
 
-/// The tiny engines hold locks during their I/O, so their calls cannot stand still there.
+/// The tiny engines hold locks during their I/O, so their calls cannot be paused there.
 #[test]
 #[ignore = "long"]
 fn interleaved_calls_on_the_tree() {
@@ -328,11 +328,11 @@ fn interleaved_calls_are_a_function_of_the_seed() {
     assert_ne!(stops(1), stops(4));
 }
 
-/// More data than the smallest budget.
+/// More data than fits in the smallest budget.
 const COLD: u32 = 12_000;
 
-/// Runs lives of threads, and more of them until each of what goes on in the background has been counted once in so
-/// many lives: the schedule is the machine's, and one that is busy otherwise lets it get on less.
+/// Runs sessions of threads, and more of them until each of these background counters has counted at least once per so
+/// many sessions. The schedule is the machine's, and a busy machine gives background work less time.
 fn lives_of_threads(simulated: &Simulated, extent: concurrent::Extent, once_in: &[(&str, u64)]) {
     let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
     let (first, mut done) = (first_seed(), concurrent::Done::default());
@@ -371,7 +371,7 @@ fn threads_and_crashes_on_the_hash_engine() {
     lives_of_threads(&hash().workers(2), extent, &[]);
 }
 
-/// Its tables have a few records each, so indexes of fewer records have to be loaded again and again.
+/// Tables of a few records each, so that the indexes of small tables are loaded again and again.
 #[test]
 #[ignore = "long"]
 fn threads_and_crashes_on_the_lsm_engine() {
@@ -387,8 +387,8 @@ fn threads_and_crashes_on_the_adaptive_engine() {
     lives_of_threads(&adaptive().workers(2), extent, &once_in);
 }
 
-/// Few records in a hot log of two pages, an index of one bucket, and copies of what there is no room for: what is done
-/// in the background goes on all the time.
+/// Few records in a hot log of two pages, an index of one bucket, and a read cache that does not fit: background work
+/// runs all the time.
 #[test]
 fn threads_and_crashes_beside_compaction_and_growth() {
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: 400 };
@@ -396,8 +396,8 @@ fn threads_and_crashes_beside_compaction_and_growth() {
     lives_of_threads(&busy().workers(2), extent, &whats.map(|what| (what, 4)));
 }
 
-/// Updates of both sorts against blind writes, batches and walks, on keyspaces whose engine makes updates whole by
-/// itself.
+/// Updates of both kinds against blind writes, batches and iterations, on keyspaces whose engine makes updates atomic
+/// by itself.
 fn updates_without_a_log(simulated: &Simulated) {
     const CREW: Crew = Crew {
         threads: &[(Updater, 40), (Updater, 40), (Writer, 20), (Batcher, 10), (Reader, 20), (Scanner, 5), (Flusher, 4)],

@@ -1,12 +1,12 @@
-//! The life of tables (`docs/decisions/0004-the-house-once-more.md`): after a crash at any I/O, and after a drop, there
-//! are the tables that the structure names and no others.
+//! The lifetime of table files (`docs/decisions/0004-the-house-once-more.md`). After a crash at any I/O, and after a
+//! drop, exactly the tables that the manifest names exist.
 
 use std::sync::Arc;
 
 use ecotone::{
     Database, Durability, Engine, KeyspaceOptions, Result,
     internal::{
-        Parts,
+        Components,
         substrate::storage::{FileId, Storage},
     },
     limits,
@@ -20,7 +20,7 @@ const ENGINE: &str = "tiny-append-only";
 
 fn open(disk: &SimStorage) -> Result<Database> {
     let families = vec![Arc::new(TinyAppendOnly) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
     Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts)
 }
 
@@ -28,7 +28,7 @@ fn options() -> KeyspaceOptions {
     KeyspaceOptions::default().engine(Engine::Tree).engine_named(ENGINE)
 }
 
-/// Six flushes, so that runs are compacted, beside a keyspace that is dropped; gives how many writes were acknowledged.
+/// Six flushes, so that runs are compacted, beside a keyspace that is dropped. Counts the acknowledged writes.
 fn live(disk: &SimStorage, acknowledged: &mut u32) -> Result<()> {
     let database = open(disk)?;
     let (kept, dropped) = (database.keyspace("kept", options())?, database.keyspace("dropped", options())?);
@@ -47,7 +47,7 @@ fn tables(disk: &SimStorage, keyspace: u32) -> u64 {
     files.iter().filter(|file| matches!(file, FileId::Table { keyspace: k, .. } if *k == keyspace)).count() as u64
 }
 
-/// Opens what a crash left; every table must be one that a keyspace names.
+/// Opens the database after a crash. Every table must belong to a keyspace.
 fn check(disk: &SimStorage, acknowledged: u32) {
     let database = open(disk).unwrap();
     let mut named = 0;

@@ -1,4 +1,4 @@
-//! Reading a record and writing it anew as one: on keyspaces of both kinds, logged and not.
+//! Atomic read-modify-write, on keyspaces of both kinds, logged and unlogged.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,7 +7,7 @@ use ecotone_testkit::sim::{Crash, SimStorage};
 
 use crate::mixed::{hashed, hashed_unlogged, open, ordered, ordered_unlogged};
 
-/// Runs the same on a keyspace of each kind.
+/// Runs the same test on a keyspace of each kind.
 macro_rules! on_each {
     ($keyspace:ident => $body:expr) => {
         on_each!(_database, $keyspace => $body)
@@ -30,7 +30,7 @@ fn value(text: &str) -> Option<Vec<u8>> {
     Some(text.as_bytes().to_vec())
 }
 
-/// Puts a byte behind a value.
+/// Appends a byte to a value.
 fn more(old: Option<&[u8]>) -> Option<Vec<u8>> {
     Some([old.unwrap_or(b"-"), b"+"].concat())
 }

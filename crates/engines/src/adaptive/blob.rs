@@ -1,4 +1,4 @@
-//! The root of an adaptive keyspace in the manifest (`docs/format/adaptive.md`, "Root").
+//! The engine checkpoint of an adaptive keyspace in the manifest (`docs/format/adaptive.md`, "Root").
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
@@ -6,31 +6,31 @@ use ecotone_substrate::{
 };
 
 use super::{AdaptiveOptions, choice::Choice, options::MOST_ADAPT};
-use crate::lsm::structure::Covers;
+use crate::lsm::manifest::PagedRanges;
 
-/// The form of the root.
+/// Version of the encoding.
 const FORM: u8 = 1;
 
-/// What a checkpoint leaves of a keyspace.
+/// The checkpoint of a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// But for those of the parts, which their roots have.
+    /// The options, without those of the tables and pages, which are in `lsm` and `tree`.
     pub options: AdaptiveOptions,
-    /// Where some tables do not count.
-    pub covers: Covers,
-    /// The root of the tables.
+    /// The ranges that have pages.
+    pub paged_ranges: PagedRanges,
+    /// The checkpoint of the tables.
     pub lsm: Vec<u8>,
-    /// The root of the pages.
+    /// The checkpoint of the pages.
     pub tree: Vec<u8>,
 }
 
 impl Blob {
-    /// The bytes that stand for it.
+    /// The encoded form.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         let AdaptiveOptions { split, page_fill, insert, adapt, .. } = self.options;
         w.u8(FORM).u8(split.code()).u8(page_fill.code()).u8(insert.code()).u8(adapt);
-        self.covers.encode(&mut w);
+        self.paged_ranges.encode(&mut w);
         w.prefixed(&self.lsm).prefixed(&self.tree);
         w.finish()
     }
@@ -47,10 +47,10 @@ impl Blob {
             return r.fail("an adaptive keyspace adapts for more than all of the time");
         }
         let options = AdaptiveOptions { split, page_fill, insert, adapt, ..AdaptiveOptions::default() };
-        let covers = Covers::decode(&mut r)?;
+        let paged_ranges = PagedRanges::decode(&mut r)?;
         let (lsm, tree) = (r.prefixed(MAX_MANIFEST)?.to_vec(), r.prefixed(MAX_MANIFEST)?.to_vec());
         r.finish()?;
-        Ok(Blob { options, covers, lsm, tree })
+        Ok(Blob { options, paged_ranges, lsm, tree })
     }
 }
 

@@ -1,21 +1,21 @@
-//! Options that have a few values, each of which has a name.
+//! Options with a few named values, and their codes in a checkpoint.
 
 use ecotone_substrate::{Error, Result};
 
 use super::Insert;
 use crate::{lsm::Split, tree::PageFill};
 
-/// One of them.
+/// An option with named values.
 pub(super) trait Choice: Copy + PartialEq + 'static {
-    /// The option.
+    /// The name of the option.
     const OPTION: &'static str;
-    /// The values, with their names, by their codes in a root.
+    /// The values with their names, in the order of their codes in a checkpoint.
     const VALUES: &'static [(&'static str, Self)];
 
-    /// The one of a name.
+    /// The value of this name.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no value has this name.
     fn parse(name: &str) -> Result<Self> {
         let found = Self::VALUES.iter().find(|(its, _)| *its == name).map(|(_, value)| *value);
         found.ok_or_else(|| {
@@ -24,12 +24,12 @@ pub(super) trait Choice: Copy + PartialEq + 'static {
         })
     }
 
-    /// What stands for it in a root.
+    /// The code of the value in a checkpoint.
     fn code(self) -> u8 {
         Self::VALUES.iter().position(|(_, value)| *value == self).expect("all values are there") as u8
     }
 
-    /// The one that a code stands for.
+    /// The value of this code.
     fn of(code: u8) -> Option<Self> {
         Self::VALUES.get(usize::from(code)).map(|(_, value)| *value)
     }

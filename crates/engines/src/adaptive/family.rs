@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use ecotone_substrate::Result;
 
-use super::{AdaptiveOptions, blob::Blob, keyspace::AdaptiveKeyspace, pages::Pages, upkeep::Upkeep};
+use super::{AdaptiveOptions, blob::Blob, controller::Controller, keyspace::AdaptiveKeyspace, page_tier::TreePages};
 use crate::{
-    engine::{Context, Family, Made, Root},
-    lsm::{self, LsmFamily, base::Around, structure::Structure},
-    tree::{Tree, TreeFamily, space::PageFile},
+    engine::{AnyEngine, Context, EngineCheckpoint, EngineFactory},
+    lsm::{self, LsmFamily, manifest::LevelManifest, page_tier::LsmDeps},
+    tree::{Tree, TreeFamily, page_allocator::PageFile},
 };
 
-/// The parts of a keyspace, as structural records name them.
+/// Tags of the two parts of a keyspace in structural records.
 pub(super) const TABLES: u8 = 1;
 pub(super) const PAGES: u8 = 2;
 
@@ -20,30 +20,29 @@ pub(super) const PAGES: u8 = 2;
 pub struct AdaptiveFamily {
     pub(super) lsm: LsmFamily,
     pub(super) tree: TreeFamily,
-    /// Whether ranges are covered by chance whenever something is flushed, and what is flushed of them goes into pages
-    /// by chance.
+    /// For tests: whether each flush converts ranges at random, and flushes records into pages at random.
     pub(super) is_restless: bool,
 }
 
 impl AdaptiveFamily {
-    /// One whose keyspaces are in a database with those of these families, and share memtables and caches with them.
+    /// A factory whose keyspaces share memtables and caches with those of these factories.
     pub fn beside(lsm: &LsmFamily, tree: &TreeFamily) -> AdaptiveFamily {
         AdaptiveFamily { lsm: lsm.clone(), tree: tree.clone(), is_restless: false }
     }
 
-    /// For tests: one that flushes where little is written, into small tables, and covers ranges by chance.
+    /// For tests: a factory that flushes after few writes, makes small tables, and converts ranges at random.
     #[doc(hidden)]
     pub fn restless() -> AdaptiveFamily {
         AdaptiveFamily { is_restless: true, ..AdaptiveFamily::beside(&LsmFamily::tiny(), &TreeFamily::default()) }
     }
 }
 
-/// What a part is told.
+/// The context of one part.
 fn part(context: &Context, part: u8) -> Context {
-    Context { part: Some(part), settings: Vec::new(), ..context.clone() }
+    Context { sub_engine: Some(part), settings: Vec::new(), ..context.clone() }
 }
 
-impl Family for AdaptiveFamily {
+impl EngineFactory for AdaptiveFamily {
     fn name(&self) -> &'static str {
         "adaptive"
     }
@@ -52,27 +51,27 @@ impl Family for AdaptiveFamily {
         AdaptiveOptions::parse(settings).map(drop)
     }
 
-    fn create(&self, context: Context) -> Result<(Made, Root)> {
+    fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
         let options = AdaptiveOptions::parse(&context.settings)?;
         let file = PageFile::create(&context.shared.environment(), context.keyspace)?;
         let made = || {
             let keyspace = self.empty(&context, options, &file)?;
             let root = keyspace.take_checkpoint()?;
-            Ok((Made::Ordered(Arc::new(keyspace)), root))
+            Ok((AnyEngine::Ordered(Arc::new(keyspace)), root))
         };
         made().inspect_err(|_| {
-            // What went wrong first is what the caller needs to know; a file that stays is removed at the next open.
+            // The caller needs the first error. If the removal fails, the next opening removes the file.
             let _ = context.shared.storage.remove(file.id());
         })
     }
 
-    fn open(&self, context: Context, root: &Root) -> Result<Made> {
-        Ok(Made::Ordered(Arc::new(self.of_earlier_life(&context, root)?)))
+    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
+        Ok(AnyEngine::Ordered(Arc::new(self.open_root(&context, root)?)))
     }
 }
 
 impl AdaptiveFamily {
-    /// A keyspace without records, whose pages are to be in a file that was just made.
+    /// A keyspace without records, with its pages in this new file.
     pub(super) fn empty(
         &self,
         context: &Context,
@@ -83,31 +82,36 @@ impl AdaptiveFamily {
         Ok(self.keyspace(context, options, None, tree))
     }
 
-    /// A keyspace from its root.
-    pub(super) fn of_earlier_life(&self, context: &Context, root: &Root) -> Result<AdaptiveKeyspace> {
+    /// A keyspace from its checkpoint.
+    pub(super) fn open_root(&self, context: &Context, root: &EngineCheckpoint) -> Result<AdaptiveKeyspace> {
         let place = || format!("the root of keyspace {} in the manifest", context.keyspace);
         let blob = Blob::decode(&root.blob).map_err(|malformed| malformed.at(place(), 0))?;
         let (lsm, structure) = lsm::blob::decode(&blob.lsm).map_err(|malformed| malformed.at(place(), 0))?;
         let options = AdaptiveOptions { lsm, ..blob.options };
-        let tree = self.tree.part(part(context, PAGES), &blob.tree, options.page_fill)?;
-        Ok(self.keyspace(context, options, Some(structure.covered(blob.covers)), tree))
+        let tree = self.tree.open_tree(part(context, PAGES), &blob.tree, options.page_fill)?;
+        Ok(self.keyspace(context, options, Some(structure.with_paged_ranges(blob.paged_ranges)), tree))
     }
 
-    /// Of pages, and an empty lsm or one with this structure.
+    /// A keyspace of this tree, and of an empty lsm or one with this manifest.
     fn keyspace(
         &self,
         context: &Context,
         options: AdaptiveOptions,
-        structure: Option<Structure>,
+        structure: Option<LevelManifest>,
         tree: Arc<Tree>,
     ) -> AdaptiveKeyspace {
-        let upkeep = Upkeep::new(&context.shared, options.adapt, options.split);
+        let controller = Controller::new(&context.shared, options.adapt, options.split);
         let is_restless = self.is_restless;
-        let pages = Arc::new(Pages { tree: tree.clone(), upkeep: upkeep.clone(), insert: options.insert, is_restless });
-        // The cache does not know which shape a range has, and no change of shape touches it.
-        let around = Around { front: Some(tree.front()), base: Some(pages), ..Around::default() };
-        let lsm = Arc::new(self.lsm.part(part(context, TABLES), options.lsm, structure, around));
-        upkeep.begin(&lsm);
-        AdaptiveKeyspace { lsm, tree, upkeep, options, is_restless }
+        let pages = Arc::new(TreePages {
+            tree: tree.clone(),
+            controller: controller.clone(),
+            insert: options.insert,
+            is_restless,
+        });
+        // The cache is independent of the form of a range, and no conversion touches it.
+        let deps = LsmDeps { record_cache: Some(tree.record_cache()), page_tier: Some(pages), ..LsmDeps::default() };
+        let lsm = Arc::new(self.lsm.part(part(context, TABLES), options.lsm, structure, deps));
+        controller.begin(&lsm);
+        AdaptiveKeyspace { lsm, tree, controller, options, is_restless }
     }
 }

@@ -1,4 +1,4 @@
-//! What somebody has said of how ranges will be used (decision 14, "Hints"). In memory alone, as advice to a kernel is.
+//! Hints of how ranges will be used (decision 14, "Hints"). They are kept in memory alone, like advice to a kernel.
 
 use std::ops::Bound;
 
@@ -6,19 +6,19 @@ use ecotone_substrate::{Error, Result, limits::MAX_KEY};
 
 use crate::{
     engine::{Hint, Range},
-    lsm::behind,
+    lsm::key_after,
 };
 
-/// Ranges at most.
+/// Ranges with hints at most.
 const MOST: usize = 64;
 
-/// Ranges, the latest last.
+/// Hinted ranges, the latest last.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Hints(Vec<(Vec<u8>, Option<Vec<u8>>, Hint)>);
 
 impl Hints {
-    /// Says what a range is from now on; it has no end or this one. What was said of parts of it is forgotten, and
-    /// `Auto` is kept only where it stands before something else.
+    /// Sets the hint of a range, which is unbounded without `upper`. Hints of ranges within it are forgotten. `Auto` is
+    /// kept only where it overrides an older hint.
     ///
     /// # Errors
     /// If there are too many ranges.
@@ -28,7 +28,7 @@ impl Hints {
         };
         self.0.retain(|(from, to, _)| !is_within((from, to.as_deref())));
         if hint == Hint::Auto
-            && !self.0.iter().any(|(from, to, _)| has_some((from, to.as_deref()), (&lower, upper.as_deref())))
+            && !self.0.iter().any(|(from, to, _)| overlaps((from, to.as_deref()), (&lower, upper.as_deref())))
         {
             return Ok(());
         }
@@ -43,13 +43,13 @@ impl Hints {
         Ok(())
     }
 
-    /// What was said last of some of a range.
+    /// The latest hint that overlaps a range.
     pub(super) fn of(&self, lower: &[u8], upper: &[u8]) -> Hint {
-        let latest = self.0.iter().rfind(|(from, to, _)| has_some((from, to.as_deref()), (lower, Some(upper))));
+        let latest = self.0.iter().rfind(|(from, to, _)| overlaps((from, to.as_deref()), (lower, Some(upper))));
         latest.map_or(Hint::Auto, |(_, _, hint)| *hint)
     }
 
-    /// A range in parts, ascending, each with what was said of all of it.
+    /// Divides a range into parts, ascending, each with the hint that holds for all of it.
     pub(super) fn parts<'h>(&'h self, lower: &'h [u8], upper: &'h [u8]) -> Vec<(&'h [u8], &'h [u8], Hint)> {
         let ends = self.0.iter().flat_map(|(from, to, _)| [Some(from.as_slice()), to.as_deref()]).flatten();
         let mut ends: Vec<_> = ends.filter(|end| lower < *end && *end < upper).chain([lower, upper]).collect();
@@ -59,22 +59,22 @@ impl Hints {
     }
 }
 
-/// Whether two ranges have keys in common; they have no ends or these.
-pub(super) fn has_some(one: (&[u8], Option<&[u8]>), other: (&[u8], Option<&[u8]>)) -> bool {
+/// Whether two ranges overlap. A range without an end is unbounded.
+pub(super) fn overlaps(one: (&[u8], Option<&[u8]>), other: (&[u8], Option<&[u8]>)) -> bool {
     let is_below = |low: &[u8], end: Option<&[u8]>| end.is_none_or(|end| low < end);
     is_below(one.0, other.1) && is_below(other.0, one.1)
 }
 
-/// The first key of a range, and the first one behind it, if there is one. No key is longer than the longest.
+/// The first key of a range, and its exclusive end, if there is one. Keys are cut to the maximum length.
 pub(super) fn bounds((low, high): &Range) -> (Vec<u8>, Option<Vec<u8>>) {
     let short = |key: &Vec<u8>| key[..key.len().min(MAX_KEY)].to_vec();
     let lower = match low {
         Bound::Included(key) => short(key),
-        Bound::Excluded(key) => behind(&short(key)),
+        Bound::Excluded(key) => key_after(&short(key)),
         Bound::Unbounded => Vec::new(),
     };
     let upper = match high {
-        Bound::Included(key) => Some(behind(&short(key))),
+        Bound::Included(key) => Some(key_after(&short(key))),
         Bound::Excluded(key) => Some(short(key)),
         Bound::Unbounded => None,
     };

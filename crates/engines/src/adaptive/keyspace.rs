@@ -1,4 +1,5 @@
-//! One adaptive keyspace, as the database drives it: its operations are the lsm's.
+//! One adaptive keyspace: an lsm with a page tier. Operations go to the lsm, which reads and fills the pages.
+//! Checkpoints, recovery and statistics combine both.
 
 use std::sync::Arc;
 
@@ -7,13 +8,13 @@ use ecotone_substrate::{Error, Result, Seq, memory::Component};
 use super::{
     AdaptiveOptions,
     blob::Blob,
+    controller::Controller,
     family::{PAGES, TABLES},
-    upkeep::Upkeep,
 };
 use crate::{
     engine::{
-        Admission, Check, Cursor, Engine, Hint, Operation, Ordered, Progress, Range, RangeShape, Record, Root, Stats,
-        VisitValue,
+        Admission, Check, Cursor, Engine, EngineCheckpoint, Hint, Operation, Ordered, Progress, Range, RangeShape,
+        Record, Stats, VisitValue,
     },
     lsm::{self, keyspace::LsmKeyspace},
     tree::Tree,
@@ -24,27 +25,28 @@ use crate::{
 pub(super) struct AdaptiveKeyspace {
     pub(super) lsm: Arc<LsmKeyspace>,
     pub(super) tree: Arc<Tree>,
-    pub(super) upkeep: Arc<Upkeep>,
-    /// Those of the pages are the tree's own.
+    pub(super) controller: Arc<Controller>,
+    /// Its `tree` options are not used: the tree keeps its own.
     pub(super) options: AdaptiveOptions,
     pub(super) is_restless: bool,
 }
 
 impl AdaptiveKeyspace {
-    /// Both parts at one position of the log (decision 15, invariant 20).
-    pub(super) fn take_checkpoint(&self) -> Result<Root> {
+    /// Checkpoints the lsm and the tree at one position of the log (decision 15, invariant 20).
+    pub(super) fn take_checkpoint(&self) -> Result<EngineCheckpoint> {
         let files = self.lsm.files();
-        let (checkpoint, structure, lsm, covers) = {
+        let (checkpoint, structure, lsm, paged_ranges) = {
             let state = files.structure();
             let (checkpoint, structure) = self.tree.begin_checkpoint();
             let tables = state.structure();
-            (checkpoint, structure, lsm::blob::encode(*files.options(), tables), tables.covers().as_ref().clone())
+            (checkpoint, structure, lsm::blob::encode(*files.options(), tables), tables.paged_ranges().as_ref().clone())
         };
         let tree = self.tree.end_checkpoint(checkpoint)?;
-        Ok(Root { structure, blob: Blob { options: self.options, covers, lsm, tree }.encode() })
+        Ok(EngineCheckpoint { structure, blob: Blob { options: self.options, paged_ranges, lsm, tree }.encode() })
     }
 
-    /// Covers, opens or uncovers what a table or a cover has, if chance will, or what lies between two.
+    /// For tests: with some probability, converts or reactivates a range between two random bounds of tables and paged
+    /// ranges.
     fn stir(&self) -> Result<()> {
         let chance = self.lsm.chance();
         let bounds = self.lsm.bounds();
@@ -52,31 +54,31 @@ impl AdaptiveKeyspace {
         let (Some(one), Some(other)) = (at(chance >> 8), at(chance >> 24)) else { return Ok(()) };
         let (lower, upper) = (one.min(other), one.max(other));
         let stirred = match chance % 16 {
-            0..8 => self.absorb(lower, upper),
-            8 => self.open(lower, upper),
-            9 => self.uncover(lower, upper),
+            0..8 => self.convert_to_pages(lower, upper),
+            8 => self.reactivate(lower, upper),
+            9 => self.convert_to_tables(lower, upper),
             _ => return Ok(()),
         };
         match stirred {
-            // It may be dropped meanwhile.
+            // The keyspace may be dropped meanwhile.
             Err(Error::NoSpace { .. } | Error::Memory { .. } | Error::Closed { .. }) => Ok(()),
             stirred => stirred,
         }
     }
 
-    /// Has all records of a range in pages that are in tables and count, or those of the oldest place.
-    pub(super) fn absorb(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
-        self.lsm.lsm().absorb(self.options.split, lower, upper)
+    /// Converts a range to pages: all its visible table records, or those of the oldest run or level only.
+    pub(super) fn convert_to_pages(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.lsm.lsm().convert_to_pages(self.options.split, lower, upper)
     }
 
-    /// Has all tables count in what is covered of a range.
-    pub(super) fn open(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
-        self.lsm.lsm().open(lower, upper)
+    /// Makes table records in the range visible again.
+    pub(super) fn reactivate(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.lsm.lsm().reactivate_tables(lower, upper)
     }
 
-    /// Has nothing of a range in pages.
-    pub(super) fn uncover(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
-        self.lsm.lsm().uncover(lower, upper)
+    /// Converts a range to tables: its pages are emptied.
+    pub(super) fn convert_to_tables(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.lsm.lsm().convert_to_tables(lower, upper)
     }
 }
 
@@ -93,8 +95,8 @@ impl Engine for AdaptiveKeyspace {
         self.lsm.multi_get(keys, found)
     }
 
-    fn pace(&self, bytes: usize, adds: bool) -> Result<()> {
-        self.lsm.pace(bytes, adds)
+    fn throttle(&self, bytes: usize, adds: bool) -> Result<()> {
+        self.lsm.throttle(bytes, adds)
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
@@ -127,11 +129,11 @@ impl Engine for AdaptiveKeyspace {
         if self.is_restless { self.stir() } else { Ok(()) }
     }
 
-    fn litter(&self) -> u64 {
+    fn reclaimable_deletes(&self) -> u64 {
         u64::from(self.tree.spare_pages())
     }
 
-    fn checkpoint(&self) -> Result<Root> {
+    fn checkpoint(&self) -> Result<EngineCheckpoint> {
         self.lsm.check_live()?;
         self.take_checkpoint()
     }
@@ -153,11 +155,11 @@ impl Engine for AdaptiveKeyspace {
         self.tree.structure_recovered()?;
         self.lsm.recover(&[self.tree.file()])?;
         let version = self.lsm.lsm().version();
-        // What is carved beside a bound that is none would take a part of the cover along.
-        if !version.covers().bounds().all(|bound| self.tree.has_fence(bound)) {
-            return Err(self.lsm.files().misfit("a range that pages cover ends within a segment"));
+        // Clearing a range beside a bound that is no segment boundary would clear part of the paged range.
+        if !version.paged_ranges().bounds().all(|bound| self.tree.is_boundary(bound)) {
+            return Err(self.lsm.files().invalid_edit("a range that pages cover ends within a segment"));
         }
-        self.tree.set_walls(version.covers().bounds());
+        self.tree.set_boundaries(version.paged_ranges().bounds());
         Ok(())
     }
 
@@ -167,8 +169,8 @@ impl Engine for AdaptiveKeyspace {
 
     fn recovered(&self) -> Result<()> {
         self.lsm.recovered()?;
-        match self.lsm.lsm().clear_rests() {
-            // They are in nobody's way: the next opening tries it again.
+        match self.lsm.lsm().clear_leftovers() {
+            // The leftovers do no harm. The next opening tries again.
             Err(error) if error.is_shortage() => {}
             cleared => cleared?,
         }
@@ -184,9 +186,9 @@ impl Engine for AdaptiveKeyspace {
         check.pages += pages.pages;
         check.problems.extend(pages.problems);
         let version = self.lsm.lsm().version();
-        for cover in version.covers().iter() {
-            let (lower, upper) = cover.bounds();
-            if ![lower, upper].into_iter().all(|bound| self.tree.has_fence(bound)) {
+        for paged_range in version.paged_ranges().iter() {
+            let (lower, upper) = paged_range.bounds();
+            if ![lower, upper].into_iter().all(|bound| self.tree.is_boundary(bound)) {
                 check
                     .problems
                     .push(format!("a range of keyspace {} that pages cover ends within a segment", self.lsm.number()));
@@ -197,18 +199,18 @@ impl Engine for AdaptiveKeyspace {
 
     fn stats(&self) -> Stats {
         let mut stats = self.lsm.stats();
-        stats.extend(self.upkeep.stats());
-        stats.extend(self.lsm.lsm().stats_of_base());
-        stats.push(("covers", self.lsm.lsm().version().covers().iter().count() as u64));
+        stats.extend(self.controller.stats());
+        stats.extend(self.lsm.lsm().page_stats());
+        stats.push(("covers", self.lsm.lsm().version().paged_ranges().iter().count() as u64));
         let of_pages = ["segments", "overflow_pages", "used_bytes", "reorganisations", "write_outs"];
         let is_of_pages = |name: &str| of_pages.contains(&name) || name.starts_with("forecast");
         stats.extend(self.tree.stats().into_iter().filter(|(name, _)| is_of_pages(name)));
         stats
     }
 
-    fn retire(&self) {
-        self.lsm.retire();
-        self.tree.retire();
+    fn mark_dropped(&self) {
+        self.lsm.mark_dropped();
+        self.tree.mark_dropped();
     }
 }
 
@@ -223,10 +225,10 @@ impl Ordered for AdaptiveKeyspace {
 
     fn hint(&self, range: &Range, hint: Hint) -> Result<()> {
         self.lsm.check_live()?;
-        self.upkeep.hint(self.lsm.lsm(), range, hint)
+        self.controller.hint(self.lsm.lsm(), range, hint)
     }
 
     fn shapes(&self) -> Vec<RangeShape> {
-        self.upkeep.shapes(self.lsm.lsm())
+        self.controller.shapes(self.lsm.lsm())
     }
 }

@@ -1,22 +1,24 @@
-//! The adaptive engine: an lsm, and pages of a tree below its tables where that pays (decisions 14 and 15,
-//! `docs/format/adaptive.md`). The one place where siblings are imported.
+//! The adaptive engine: an lsm whose oldest records move into pages of a tree, in the ranges where scans gain by it
+//! (decisions 14 and 15, `docs/format/adaptive.md`). `scan_stats` observes scans, `policy` chooses ranges, `controller`
+//! converts them in the background, and `page_tier` connects the tree to the lsm. This is the only module that imports
+//! other engines.
 
 pub mod blob;
 mod choice;
+mod controller;
+mod cost_model;
 mod family;
-mod heat;
 mod hints;
 mod insert;
 mod keyspace;
 mod options;
-mod pages;
-mod part;
+mod page_tier;
 mod policy;
-mod price;
+mod range_part;
 pub mod repair;
+mod scan_stats;
 mod task;
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;
-mod upkeep;
 
 pub use self::{family::AdaptiveFamily, insert::Insert, options::AdaptiveOptions};

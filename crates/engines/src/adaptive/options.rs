@@ -1,4 +1,4 @@
-//! Options of an adaptive keyspace: those of its parts.
+//! Options of an adaptive keyspace: its own, and those of its tables and pages.
 
 use ecotone_substrate::{Error, Result};
 
@@ -8,30 +8,30 @@ use crate::{
     tree::{PageFill, TreeOptions},
 };
 
-/// Settings that are of neither part.
+/// Settings of the adaptive engine itself.
 const OWN: [&str; 4] = ["adapt", "insert", "page_fill", "split"];
-/// Those that are the pages'. All others are the tables'.
+/// Settings of the pages. All others are settings of the tables.
 const OF_PAGES: [&str; 6] = ["fill", "neighbours", "segment_pages", "model", "forecast", "record_cache"];
 
-/// What can be chosen when an adaptive keyspace is made; kept in its root.
+/// Options chosen when an adaptive keyspace is made, and kept in its checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdaptiveOptions {
-    /// Percent of the time in which ranges are adapted at most, without what that waits for a processor; 0 for never by
-    /// itself.
+    /// Percent of the time in which ranges are converted at most, without waits for a processor; 0 to follow hints
+    /// only.
     pub adapt: u8,
-    /// How what is written in a range that is pages gets into these.
+    /// How records written to a range that is pages get into the pages.
     pub insert: Insert,
     /// How full its pages are.
     pub page_fill: PageFill,
-    /// Whether all that counts of a range becomes pages in one adaptation, or one place in each.
+    /// Whether one conversion to pages takes all visible table records of a range, or those of one run or level.
     pub split: Split,
-    /// Of the tables.
+    /// Options of the tables.
     pub lsm: LsmOptions,
-    /// Of the pages, and whether records are kept in the record cache.
+    /// Options of the pages and of the record cache.
     pub tree: TreeOptions,
 }
 
-/// Percent of the time, if nobody has chosen, and at most.
+/// Percent of the time: default and maximum.
 const ADAPT: u8 = 66;
 pub(super) const MOST_ADAPT: u8 = 100;
 
@@ -49,7 +49,7 @@ impl Default for AdaptiveOptions {
 }
 
 impl AdaptiveOptions {
-    /// The options that settings by name ask for; what they do not name keeps its default.
+    /// Parses the settings by name; options that they do not name keep their defaults.
     ///
     /// # Errors
     /// If there is no such option, or it cannot have that value.

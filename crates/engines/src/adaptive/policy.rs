@@ -1,164 +1,176 @@
-//! What is worth adapting: which range becomes pages or one run, and which tables again (decision 14, "Price",
-//! "Caution", "Hints", "Idle", "Going back").
+//! The adaptation policy. It chooses the next range to convert: to pages, to one run of tables, or back to tables. A
+//! conversion to pages or to one run has to be paid for by the read cost of scans, except in an idle keyspace. A paged
+//! range that scans have left goes back to tables (decision 14, "Price", "Caution", "Hints", "Idle", "Going back").
 
 use std::cell::OnceCell;
 
 use super::{
-    heat::{Heat, Stretch},
+    cost_model::{self, CostModel, FIXED_COST},
     hints::Hints,
-    part::Part,
-    price::{self, PIECE, Prices},
-    task::{Kind, Reason, Task},
+    range_part::RangePart,
+    scan_stats::{KeyRange, ScanStats},
+    task::{Target, Reason, Task},
 };
 use crate::{
     engine::Hint,
-    lsm::{Split, base::Counted, records::Lsm, structure::Cover},
+    lsm::{Split, manifest::PagedRange, page_tier::RangeSize, store::Lsm},
 };
 
-/// The part of the price of a range for which what lies between it and other pages goes along.
-const GAP: f64 = 1.0 / 4.0;
-/// What is left of one scan after as long as the heat remembers.
+/// A gap between a range and other pages is converted with the range if it costs at most this share of the range's
+/// cost.
+const MAX_GAP_COST_SHARE: f64 = 1.0 / 4.0;
+/// Weight of one scan after the decay time of the scan statistics (about 1/e).
 const RECENT: f64 = 0.36;
 
-/// What is known of a keyspace: what scans have lost where, what work costs, and what somebody has said.
+/// What is known of a keyspace: the statistics of scans, the costs of conversions, and the hints.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Policy {
-    pub(super) heat: Heat,
-    pub(super) prices: Prices,
+    pub(super) scan_stats: ScanStats,
+    pub(super) costs: CostModel,
     pub(super) hints: Hints,
-    /// Whether nobody has used it for some time.
+    /// Whether the keyspace was not used for some time.
     pub(super) is_idle: bool,
 }
 
 impl Policy {
-    /// What is worth adapting, if anything is. Nothing becomes cold since nobody uses the keyspace at all.
+    /// The next task, if a conversion is worth its cost. Ranges do not become cold while the keyspace is idle.
     pub(super) fn choose(&self, lsm: &Lsm, split: Split, budget: u64) -> Option<Task> {
-        let ends = lsm.ends()?;
+        let ends = lsm.key_bounds()?;
         let fits = OnceCell::new();
-        let fits = || *fits.get_or_init(|| price::fit_as_run(self.hot_bytes(lsm, &ends, budget), budget));
-        let price = |lower: &[u8], upper: Option<&[u8]>| {
+        let fits = || *fits.get_or_init(|| cost_model::fits_as_one_run(self.hot_bytes(lsm, &ends, budget), budget));
+        let conversion_cost = |lower: &[u8], upper: Option<&[u8]>| {
             let (lower, upper) = clip(&ends, lower, upper)?;
             if !self.may_be_pages(&lower, &upper) {
                 return None;
             }
-            let parts = Part::of(lsm, split, &fits, (lower, upper));
-            (!parts.is_empty()).then(|| parts.iter().map(|part| self.price(part)).sum())
+            let parts = RangePart::of(lsm, split, &fits, (lower, upper));
+            (!parts.is_empty()).then(|| parts.iter().map(|part| self.conversion_cost(part)).sum())
         };
-        let gathered = |(lower, upper): Stretch| {
+        let gathered = |(lower, upper): KeyRange| {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
-            Part::of(lsm, split, &fits, (lower, upper)).into_iter().find_map(|part| self.gather(lsm, split, part))
+            RangePart::of(lsm, split, &fits, (lower, upper))
+                .into_iter()
+                .find_map(|part| self.plan_part(lsm, split, part))
         };
-        if let Some(task) = self.heat.candidates(PIECE, price).find_map(gathered) {
+        if let Some(task) = self.scan_stats.candidates(FIXED_COST, conversion_cost).find_map(gathered) {
             return Some(task);
         }
         if self.is_idle {
-            return lsm.is_idle().then(|| self.staged(lsm, split)).flatten();
+            return lsm.is_idle().then(|| self.idle_conversion(lsm, split)).flatten();
         }
         let version = lsm.version();
-        let is_covered = |lower: &[u8], upper: &[u8]| {
-            version.covers().iter().map(Cover::bounds).any(|(from, to)| from < upper && lower < to)
+        let is_paged = |lower: &[u8], upper: &[u8]| {
+            version.paged_ranges().iter().map(PagedRange::bounds).any(|(from, to)| from < upper && lower < to)
         };
-        let uncovered = |(lower, upper): Stretch| {
+        let uncovered = |(lower, upper): KeyRange| {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
             let mut parts = self.hints.parts(&lower, &upper).into_iter().filter(|(.., hint)| *hint != Hint::ReadMostly);
-            let (lower, upper, _) = parts.find(|(lower, upper, _)| is_covered(lower, upper))?;
-            Some(Task::new(Kind::Uncover, Reason::Cold, lower.to_vec(), upper.to_vec()))
+            let (lower, upper, _) = parts.find(|(lower, upper, _)| is_paged(lower, upper))?;
+            Some(Task::new(Target::Tables, Reason::Cold, lower.to_vec(), upper.to_vec()))
         };
-        self.heat.cold().find_map(uncovered)
+        self.scan_stats.cold().find_map(uncovered)
     }
 
-    /// Where what is hot begins and ends, ascending.
+    /// The bounds of the hot ranges, ascending.
     pub(super) fn hot_bounds(&self, lsm: &Lsm, budget: u64) -> Vec<Vec<u8>> {
-        lsm.ends().map_or_else(Vec::new, |ends| self.heat.hot_bounds(bytes_of(lsm, &ends, budget)))
+        lsm.key_bounds().map_or_else(Vec::new, |ends| self.scan_stats.hot_bounds(bytes_of(lsm, &ends, budget)))
     }
 
-    /// What was done has a price, and what it is of is judged anew.
+    /// Learns the cost of a finished task and updates the statistics of its range.
     pub(super) fn learn(&mut self, task: &Task) {
-        match task.kind {
-            // Nobody has paid for it.
-            Kind::Absorb if task.reason == Reason::Idle => {}
-            kind @ (Kind::Absorb | Kind::Merge) => {
-                if task.touched() > 0.0 && !task.is_given_up {
-                    self.prices.learn(kind, task.touched(), task.worked);
+        match task.target {
+            // Scans have not paid for this conversion.
+            Target::Pages if task.reason == Reason::Idle => {}
+            target @ (Target::Pages | Target::OneRun) => {
+                if task.bytes_rewritten() > 0.0 && !task.is_given_up {
+                    self.costs.learn(target, task.bytes_rewritten(), task.cpu_ns);
                 }
-                self.heat.absorbed(&task.lower, &task.upper, (task.worked as f64, task.above == 0));
+                self.scan_stats.converted(&task.lower, &task.upper, (task.cpu_ns as f64, task.levels_left == 0));
             }
-            Kind::Uncover if task.is_given_up => self.heat.stays(&task.lower, &task.upper),
-            Kind::Uncover => self.heat.uncovered(&task.lower, &task.upper),
+            Target::Tables if task.is_given_up => self.scan_stats.keep(&task.lower, &task.upper),
+            Target::Tables => self.scan_stats.reverted(&task.lower, &task.upper),
         }
     }
 
-    /// Whether nobody has said that some of a range is to be tables.
+    /// Whether no hint keeps a part of the range in tables.
     fn may_be_pages(&self, lower: &[u8], upper: &[u8]) -> bool {
         self.hints.parts(lower, upper).iter().all(|(.., hint)| *hint != Hint::WriteMostly)
     }
 
-    /// While nobody uses the keyspace: the range that would be pages alone with the least work, of those that are in
-    /// part and that scans came to, or whose pages keep what was deleted.
-    fn staged(&self, lsm: &Lsm, split: Split) -> Option<Task> {
+    /// The cheapest conversion to pages in an idle keyspace. It is chosen among the paged ranges that have table
+    /// records above their pages, and that were scanned recently or consist mostly of deleted records.
+    fn idle_conversion(&self, lsm: &Lsm, split: Split) -> Option<Task> {
         let version = lsm.version();
         let is_wanted = |(lower, upper): &(&[u8], &[u8])| {
-            let is_wanted = self.heat.of(lower, upper).0 >= RECENT || version.is_mostly_deleted((lower, upper));
+            let is_wanted = self.scan_stats.of(lower, upper).0 >= RECENT || version.is_mostly_deleted((lower, upper));
             is_wanted && self.may_be_pages(lower, upper)
         };
-        let covers = version.covers().iter().map(Cover::bounds).filter(is_wanted);
-        let counted = covers.map(|bounds| (price::touched(&lsm.counted_by(split, bounds.0, bounds.1)), bounds));
-        let staged = counted.filter(|(bytes, _)| *bytes > 0.0);
-        let (bytes, (lower, upper)) = staged.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
+        let paged_ranges = version.paged_ranges().iter().map(PagedRange::bounds).filter(is_wanted);
+        let range_size = paged_ranges
+            .map(|bounds| (cost_model::bytes_rewritten(&lsm.conversion_size(split, bounds.0, bounds.1)), bounds));
+        let idle_conversion = range_size.filter(|(bytes, _)| *bytes > 0.0);
+        let (bytes, (lower, upper)) = idle_conversion.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
         Some(Task::absorb(lsm, split, Reason::Idle, (lower.to_vec(), upper.to_vec()), bytes))
     }
 
-    /// How a part of a range comes to be in one place: as one run of tables where it may be that and was not written
-    /// too soon the last time; else as pages.
-    fn kind_for(&self, part: &Part) -> Kind {
-        if part.may_be_run && !self.heat.has_failed(&part.lower, &part.upper) { Kind::Merge } else { Kind::Absorb }
+    /// How to convert a part of a range. A part that may be one run becomes one, unless its last conversions did not
+    /// pay back. All other parts become pages.
+    fn target_for(&self, part: &RangePart) -> Target {
+        if part.may_be_run && !self.scan_stats.did_not_pay_back(&part.lower, &part.upper) {
+            Target::OneRun
+        } else {
+            Target::Pages
+        }
     }
 
-    /// What it costs, in nanoseconds.
-    fn price(&self, part: &Part) -> f64 {
-        self.prices.of(self.kind_for(part)).of(price::touched(&part.counted))
+    /// Cost of converting the part, in nanoseconds.
+    fn conversion_cost(&self, part: &RangePart) -> f64 {
+        self.costs.of(self.target_for(part)).of(cost_model::bytes_rewritten(&part.range_size))
     }
 
-    /// Has a part of a range in one place for scans, if they have paid for its pages, or for about what it is as one
-    /// run if it is to be that. Then it is merged if they have paid for all that is read for that, too. What is one run
-    /// but for a little stays that.
-    fn gather(&self, lsm: &Lsm, split: Split, part: Part) -> Option<Task> {
-        let (kind, price) = (self.kind_for(&part), self.price(&part));
-        let Part { lower, upper, counted, may_be_run } = part;
-        let is_one_run = may_be_run && !price::has_news(&lsm.counted(&lower, &upper));
-        let pays = match kind {
-            Kind::Absorb => self.heat.pays_for_pages(&lower, &upper, (price, PIECE)),
-            _ => self.heat.pays(&lower, &upper, (price, PIECE)),
+    /// The task that converts a part of a range, if scans have paid for it. Conversion to pages is charged the size of
+    /// the part. Conversion to one run is first checked against that size, which is cheap to estimate, then against all
+    /// bytes that the range compaction would read. A part that is one run but for a small remainder stays as it is.
+    fn plan_part(&self, lsm: &Lsm, split: Split, part: RangePart) -> Option<Task> {
+        let (target, conversion_cost) = (self.target_for(&part), self.conversion_cost(&part));
+        let RangePart { lower, upper, range_size, may_be_run } = part;
+        let is_one_run = may_be_run && !cost_model::is_worth_merging(&lsm.range_size(&lower, &upper));
+        let pays = match target {
+            Target::Pages => self.scan_stats.exceeds_page_threshold(&lower, &upper, (conversion_cost, FIXED_COST)),
+            _ => self.scan_stats.exceeds_threshold(&lower, &upper, (conversion_cost, FIXED_COST)),
         };
         if is_one_run || !pays {
             return None;
         }
-        if kind == Kind::Absorb {
-            let (lower, upper) = self.joined(lsm, split, (lower, upper), &counted);
-            let bytes = price::touched(&lsm.counted_by(split, &lower, &upper));
+        if target == Target::Pages {
+            let (lower, upper) = self.with_gaps(lsm, split, (lower, upper), &range_size);
+            let bytes = cost_model::bytes_rewritten(&lsm.conversion_size(split, &lower, &upper));
             return Some(Task::absorb(lsm, split, Reason::Scans, (lower, upper), bytes));
         }
-        let plan = lsm.plan_merge((&lower, &upper))?;
-        let price = self.prices.of(Kind::Merge).of(plan.bytes as f64);
-        self.heat.pays(&lower, &upper, (price, PIECE)).then(|| Task::merge((lower, upper), plan))
+        let plan = lsm.estimate_range_compaction((&lower, &upper))?;
+        let conversion_cost = self.costs.of(Target::OneRun).of(plan.bytes as f64);
+        self.scan_stats
+            .exceeds_threshold(&lower, &upper, (conversion_cost, FIXED_COST))
+            .then(|| Task::merge((lower, upper), plan))
     }
 
-    /// A range that becomes pages, of which so much counts, and what lies between it and those beside it if that is
-    /// cheap: a scan that passes over it would begin anew behind it.
-    fn joined(
+    /// Extends a range that becomes pages, with this size, over the gaps to its paged neighbours where a gap is cheap
+    /// to convert. A scan across a gap in tables would have to seek again behind it.
+    fn with_gaps(
         &self,
         lsm: &Lsm,
         split: Split,
         (lower, upper): (Vec<u8>, Vec<u8>),
-        counted: &Counted,
+        range_size: &RangeSize,
     ) -> (Vec<u8>, Vec<u8>) {
-        let (version, price) =
-            (lsm.version(), |counted: &Counted| self.prices.of(Kind::Absorb).of(price::touched(counted)));
-        let most = GAP * (price(counted) + PIECE);
+        let (version, conversion_cost) = (lsm.version(), |range_size: &RangeSize| {
+            self.costs.of(Target::Pages).of(cost_model::bytes_rewritten(range_size))
+        });
+        let most = MAX_GAP_COST_SHARE * (conversion_cost(range_size) + FIXED_COST);
         let is_cheap = |from: &[u8], to: &[u8]| {
-            from < to && self.may_be_pages(from, to) && price(&lsm.counted_by(split, from, to)) <= most
+            from < to && self.may_be_pages(from, to) && conversion_cost(&lsm.conversion_size(split, from, to)) <= most
         };
-        let bounds = || version.covers().iter().map(Cover::bounds);
+        let bounds = || version.paged_ranges().iter().map(PagedRange::bounds);
         let before = bounds().filter(|(begin, _)| *begin < &lower[..]).last();
         let behind = bounds().find(|(_, end)| *end > &upper[..]);
         let from = before.map(|(_, end)| end).filter(|end| is_cheap(end, &lower)).map(<[u8]>::to_vec);
@@ -166,22 +178,22 @@ impl Policy {
         (from.unwrap_or(lower), to.unwrap_or(upper))
     }
 
-    /// Bytes that would be left of what nearly all scans read if of each part there were what the place has that has
-    /// most of it. More than the budget is more than fits.
+    /// Estimated size of the hot set if each range were merged, using its largest level. Anything above the budget does
+    /// not fit.
     fn hot_bytes(&self, lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>), budget: u64) -> u64 {
-        self.heat.hot_bytes(bytes_of(lsm, ends, budget))
+        self.scan_stats.hot_bytes(bytes_of(lsm, ends, budget))
     }
 }
 
-/// Tells bytes of what there is of a range if of each part there were what the place has that has most of it; of pages
-/// no more than a budget fits twice.
-fn bytes_of(lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>), budget: u64) -> impl Fn(Stretch) -> u64 {
+/// Estimates the size of a range if it were merged, using its largest level or its pages. Pages are counted up to twice
+/// the budget.
+fn bytes_of(lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>), budget: u64) -> impl Fn(KeyRange) -> u64 {
     move |(lower, upper)| {
-        clip(ends, &lower, upper.as_deref()).map_or(0, |(lower, upper)| lsm.largest(&lower, &upper, 2 * budget))
+        clip(ends, &lower, upper.as_deref()).map_or(0, |(lower, upper)| lsm.merged_size(&lower, &upper, 2 * budget))
     }
 }
 
-/// What there is of a range between the ends of all keys, if anything.
+/// The part of a range that lies within the key bounds of the keyspace, if any.
 pub(super) fn clip(
     (first, end): &(Vec<u8>, Vec<u8>),
     lower: &[u8],

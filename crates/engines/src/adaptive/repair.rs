@@ -1,4 +1,5 @@
-//! Reads what can be read of the tables and pages of an adaptive keyspace (decision 7, "Tables and pages").
+//! Salvage of an adaptive keyspace: reads the records of its tables and pages that are still readable (decision 7,
+//! "Tables and pages").
 
 use std::fmt;
 
@@ -13,17 +14,17 @@ use crate::{
     files::RECORD,
     lsm::{
         self,
-        repair::{Layout as Tables, Placed},
+        repair::{Layout as Tables, TablePlacement},
     },
-    repair::{Findings, Problems, Source},
-    tree::repair::{Layout as Pages, Named, Salvage as PageSalvage},
+    repair::{Problems, SalvageReport, SalvageSource},
+    tree::repair::{IndexedPages, Layout as Pages, Salvage as PageSalvage},
 };
 
-/// Where the records of a keyspace are while structural records are replayed.
+/// Where the records of a keyspace are, while structural records are replayed.
 #[derive(Debug)]
 pub struct Layout {
     tables: Tables,
-    /// `None` if the index of the pages is not whole.
+    /// `None` if the index of the pages is damaged.
     pages: Option<Pages>,
 }
 
@@ -31,32 +32,33 @@ pub struct Layout {
 #[derive(Debug, Default)]
 pub struct Known {
     /// The tables.
-    pub tables: Placed,
+    pub tables: TablePlacement,
     /// The pages, if their index is whole.
-    pub pages: Option<Named>,
+    pub pages: Option<IndexedPages>,
 }
 
 impl Layout {
-    /// As the root in the manifest has it. What is damaged of the index of pages goes into `problems`.
+    /// The layout that the engine checkpoint in the manifest describes. Damage of the index of pages goes into
+    /// `problems`.
     ///
     /// # Errors
-    /// `Corruption` if it is no root, `NewerFormat`, `Memory`.
+    /// `Corruption` if the bytes are no engine checkpoint, `NewerFormat`, `Memory`.
     pub fn open(environment: &Environment, keyspace: u32, blob: &[u8], problems: &mut Problems) -> Result<Layout> {
         let malformed = |malformed: ecotone_substrate::codec::Malformed| {
             malformed.at(format!("the root of keyspace {keyspace} in the manifest"), 0)
         };
-        let Blob { covers, lsm: tables, tree: pages, .. } = Blob::decode(blob).map_err(malformed)?;
+        let Blob { paged_ranges, lsm: tables, tree: pages, .. } = Blob::decode(blob).map_err(malformed)?;
         let (_, structure) = lsm::blob::decode(&tables).map_err(malformed)?;
         let pages = problems.survive(Pages::open(environment, keyspace, &pages))?;
-        Ok(Layout { tables: Tables::of(structure.covered(covers)), pages })
+        Ok(Layout { tables: Tables::of(structure.with_paged_ranges(paged_ranges)), pages })
     }
 
-    /// That of a keyspace of which the log has all records from its beginning on. The index of its pages is not known.
+    /// The layout of a keyspace whose log is complete from its beginning. The index of its pages is not known.
     pub fn empty() -> Layout {
         Layout { tables: Tables::empty(), pages: None }
     }
 
-    /// That of a keyspace whose beginning nobody knows.
+    /// The layout of a keyspace whose beginning is lost.
     pub fn unknown() -> Layout {
         Layout { tables: Tables::unknown(), pages: None }
     }
@@ -64,7 +66,8 @@ impl Layout {
     /// Replays a structural record.
     ///
     /// # Errors
-    /// `Corruption` if it is none, or does not fit. What it was for is not known from then on. `NewerFormat`, `Memory`.
+    /// `Corruption` if it is no structural record, or does not fit. Its subject is unknown from then on. `NewerFormat`,
+    /// `Memory`.
     pub fn replay(&mut self, body: &[u8]) -> Result<()> {
         match body.split_first() {
             Some((&TABLES, body)) => self.tables.replay(body),
@@ -76,8 +79,8 @@ impl Layout {
         }
     }
 
-    /// Where the records are. `is_whole` says that no record of the log is missing. What is wrong with the index of
-    /// pages goes into `problems`.
+    /// Where the records are. `is_whole` says that no record of the log is missing. Damage of the index of pages goes
+    /// into `problems`.
     ///
     /// # Errors
     /// `Memory`.
@@ -91,8 +94,8 @@ impl Layout {
 /// The newest records of one keyspace, in ascending order, as far as they can be read.
 pub struct Salvage {
     merged: lsm::repair::Salvage<PageSalvage>,
-    /// What was found before.
-    before: Findings,
+    /// Findings from before the merge.
+    before: SalvageReport,
 }
 
 impl Salvage {
@@ -100,16 +103,16 @@ impl Salvage {
     /// known; `progress` is called with numbers of pages.
     ///
     /// # Errors
-    /// `NewerFormat`, `Memory`; what writing a scratch file gives. Not for damage.
+    /// `NewerFormat`, `Memory`, and errors of writing a scratch file. Damage is no error.
     pub fn begin(
         environment: &Environment,
-        source: &Source,
+        source: &SalvageSource,
         database: Option<u64>,
         keyspace: u32,
         known: Known,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Salvage> {
-        let mut before = Findings::default();
+        let mut before = SalvageReport::default();
         let pages = before.problems.survive(PageSalvage::begin(source, keyspace, known.pages, progress))?;
         if pages.is_none() {
             before.missing.add((Vec::new(), None));
@@ -118,8 +121,8 @@ impl Salvage {
         Ok(Salvage { merged, before })
     }
 
-    /// What was found, complete when there are no more records.
-    pub fn findings(self) -> Findings {
+    /// The findings, complete when there are no more records.
+    pub fn findings(self) -> SalvageReport {
         let (tables, pages) = self.merged.finish();
         let pages = pages.map(PageSalvage::findings).unwrap_or_default();
         self.before.with(pages).with(tables)

@@ -1,5 +1,5 @@
-//! Appending to a chain: a record becomes the newest of its entry, and addresses fall along the chain (decision 10,
-//! invariants 17 and 18).
+//! Appends a record to a hash chain. The record becomes the newest of its index entry, and addresses fall along the
+//! chain (decision 10, invariants 17 and 18).
 
 use ecotone_sys::epoch::Pin;
 
@@ -7,44 +7,45 @@ use super::{
     Hash,
     index::Found,
     key::Key,
-    log::{Address, HotLog, Link, Raw},
-    lookup::{Newest, Reach},
-    room::{Attempt, Lack},
+    log::{Address, HotLog, Link, UnlinkedRecord},
+    lookup::{Newest, SearchDepth},
+    reservations::{NeedsSpace, Retryable},
 };
 
-/// What became of a raw record.
+/// The outcome of linking a raw record.
 #[derive(Debug)]
 pub(super) enum Appended<'p> {
-    /// It is the head of the chain.
+    /// The record is the head of the chain.
     Done(Address),
-    /// The entry has changed. Whoever still wants to append looks at what is new in the chain first.
-    Changed(Raw<'p>),
-    /// A record that was allocated later has come before it. It was given up; another has to be allocated.
+    /// The entry has changed. A caller that still wants to append first looks at the new records of the chain.
+    Changed(UnlinkedRecord<'p>),
+    /// A record with a higher address is already linked. The raw record was given up; the caller has to allocate
+    /// another.
     Crossed,
 }
 
 impl Hash {
-    /// Appends a record as the newest of a key. Before each attempt `settled` gets the newest that there is within
-    /// reach, and may say that none is needed any more. Where it was appended.
+    /// Appends a record as the newest of a key. Before each attempt `settled` gets the newest record within `reach`,
+    /// and returns true if no append is needed any more. Returns the address of the record, if one was appended.
     pub(super) fn append_unless(
         &self,
         key: &Key<'_>,
         value: Option<&[u8]>,
-        reach: Reach,
+        reach: SearchDepth,
         pin: &Pin<'_>,
         mut settled: impl FnMut(Newest<'_>) -> bool,
-    ) -> Attempt<Option<Address>> {
+    ) -> Retryable<Option<Address>> {
         let mut raw = None;
         loop {
-            let found = self.table.find_or_insert(key.hash, pin).ok_or(Lack::Bucket)?;
-            let hot = self.copies.below(found.entry.link(), pin);
+            let found = self.table.find_or_insert(key.hash, pin).ok_or(NeedsSpace::Bucket)?;
+            let hot = self.read_cache.below(found.entry.link(), pin);
             if settled(self.newest(key, hot, reach, pin)) {
                 return Ok(None);
             }
-            let mine = raw.take().or_else(|| self.log.allocate(key.bytes, value, pin)).ok_or(Lack::Frame)?;
+            let mine = raw.take().or_else(|| self.log.allocate(key.bytes, value, pin)).ok_or(NeedsSpace::Frame)?;
             match append(&self.log, found, hot, mine) {
                 Appended::Done(address) => {
-                    self.split.missed_write(key.hash);
+                    self.memory_tuner.missed_write(key.hash);
                     return Ok(Some(address));
                 }
                 Appended::Changed(again) => raw = Some(again),
@@ -54,9 +55,9 @@ impl Hash {
     }
 }
 
-/// Links `raw` as the newest record of the chain that was found, whose hot records begin by `hot`: its copies are out
-/// of reach then. All was taken under the pin that still holds.
-pub(super) fn append<'p>(log: &HotLog, found: Found<'_>, hot: Link, raw: Raw<'p>) -> Appended<'p> {
+/// Links `raw` as the newest record of the chain that was found, whose hot records begin at `hot`. Read-cache entries
+/// of the chain become unreachable. All arguments were read under the pin that is still held.
+pub(super) fn append<'p>(log: &HotLog, found: Found<'_>, hot: Link, raw: UnlinkedRecord<'p>) -> Appended<'p> {
     let before = hot.head(log.bounds().begin());
     if before.is_some_and(|before| before > raw.address()) {
         return Appended::Crossed;
@@ -86,21 +87,21 @@ mod tests {
 
     const HASH: u64 = 0;
 
-    struct World {
+    struct Fixture {
         domain: Arc<Domain>,
         log: HotLog,
         table: Index,
     }
 
-    impl World {
-        fn new() -> Arc<World> {
+    impl Fixture {
+        fn new() -> Arc<Fixture> {
             let arena = arena();
             let (domain, log) = log(&arena, 2);
             let table = index(&domain, &arena, 0);
-            Arc::new(World { domain, log, table })
+            Arc::new(Fixture { domain, log, table })
         }
 
-        /// Appends without looking at what is in the chain; how often it had to allocate.
+        /// Appends without looking at the chain. Returns the number of allocations.
         fn append(&self, key: &[u8]) -> usize {
             let pin = self.domain.pin();
             let mut allocated = 0;
@@ -139,42 +140,42 @@ mod tests {
     #[test]
     #[cfg(not(feature = "loom"))]
     fn the_newest_comes_first_and_a_record_that_is_too_low_is_given_up() {
-        let world = World::new();
-        (1..4u8).for_each(|key| assert_eq!(world.append(&[key]), 1));
+        let fixture = Fixture::new();
+        (1..4u8).for_each(|key| assert_eq!(fixture.append(&[key]), 1));
         {
-            let pin = world.domain.pin();
-            let low = world.log.allocate(&[9], Some(&[9]), &pin).unwrap();
-            world.append(&[4]);
-            let found = world.table.find(HASH, &pin).unwrap();
-            assert!(matches!(append(&world.log, found, found.entry.link(), low), Appended::Crossed));
+            let pin = fixture.domain.pin();
+            let low = fixture.log.allocate(&[9], Some(&[9]), &pin).unwrap();
+            fixture.append(&[4]);
+            let found = fixture.table.find(HASH, &pin).unwrap();
+            assert!(matches!(append(&fixture.log, found, found.entry.link(), low), Appended::Crossed));
         }
-        assert_eq!(world.chain(), [[4], [3], [2], [1]]);
-        let end = world.log.close_page();
-        world.log.raise_read_only(end);
-        world.log.truncate(end, drop);
-        world.append(&[5]);
-        assert_eq!(world.chain(), [[5]], "what has left the log is in no chain");
+        assert_eq!(fixture.chain(), [[4], [3], [2], [1]]);
+        let end = fixture.log.close_page();
+        fixture.log.raise_read_only(end);
+        fixture.log.truncate(end, drop);
+        fixture.append(&[5]);
+        assert_eq!(fixture.chain(), [[5]], "what has left the log is in no chain");
     }
 
     #[test]
     #[cfg(not(feature = "loom"))]
     fn who_found_an_older_head_keeps_the_record() {
-        let world = World::new();
-        let pin = world.domain.pin();
-        let old = world.table.find_or_insert(HASH, &pin).unwrap();
-        world.append(&[1]);
-        let raw = world.log.allocate(&[2], Some(&[2]), &pin).unwrap();
-        let Appended::Changed(raw) = append(&world.log, old, old.entry.link(), raw) else {
+        let fixture = Fixture::new();
+        let pin = fixture.domain.pin();
+        let old = fixture.table.find_or_insert(HASH, &pin).unwrap();
+        fixture.append(&[1]);
+        let raw = fixture.log.allocate(&[2], Some(&[2]), &pin).unwrap();
+        let Appended::Changed(raw) = append(&fixture.log, old, old.entry.link(), raw) else {
             panic!("the head is another")
         };
         let address = raw.address();
-        let now = world.table.find(HASH, &pin).unwrap();
-        assert!(matches!(append(&world.log, now, now.entry.link(), raw), Appended::Done(done) if done == address));
-        assert_eq!(world.chain(), [[2], [1]]);
+        let now = fixture.table.find(HASH, &pin).unwrap();
+        assert!(matches!(append(&fixture.log, now, now.entry.link(), raw), Appended::Done(done) if done == address));
+        assert_eq!(fixture.chain(), [[2], [1]]);
     }
 
-    /// Two append to one entry, and their allocations may cross: both records are in the chain, none twice (M3). It
-    /// fails where a record may be linked above one with a higher address.
+    /// Two threads append to one entry, and their allocations may cross: both records are in the chain, none twice
+    /// (M3). The test fails where a record may be linked above one with a higher address.
     #[test]
     #[cfg(feature = "loom")]
     fn in_all_orders_two_appends_make_one_falling_chain() {
@@ -184,14 +185,14 @@ mod tests {
         builder.preemption_bound = Some(3);
         builder.max_branches = 10_000;
         builder.check(|| {
-            let world = World::new();
+            let fixture = Fixture::new();
             let other = thread::spawn({
-                let world = world.clone();
-                move || world.append(b"1")
+                let fixture = fixture.clone();
+                move || fixture.append(b"1")
             });
-            world.append(b"2");
+            fixture.append(b"2");
             other.join().unwrap();
-            let mut chain = world.chain();
+            let mut chain = fixture.chain();
             chain.sort();
             assert_eq!(chain, [b"1", b"2"]);
         });

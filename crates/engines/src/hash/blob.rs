@@ -1,21 +1,22 @@
-//! The root of a hash keyspace in the manifest (`docs/format/hash.md`, "Root").
+//! Encodes and decodes the checkpoint of a hash keyspace in the manifest: its options and its structure
+//! (`docs/format/hash.md`, "Root").
 
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
 use super::{
     HashOptions,
     structure::{
-        Delta, File, MAX_DELTAS, MAX_PARTITION_BITS, MAX_SEGMENTS, Partition, Structure,
+        Delta, FileRef, HashManifest, MAX_DELTAS, MAX_PARTITION_BITS, MAX_SEGMENTS, Partition,
         codec::{address, index_bits, part, push_part, push_segment, segment},
     },
 };
 
-/// The form of the root. The one before had no options.
+/// The version of the root's format. The version before had no options.
 const FORM: u8 = 2;
 
-/// The bytes that stand for options and structure.
-pub fn encode(options: HashOptions, structure: &Structure) -> Vec<u8> {
-    let Structure { index_bits, begin, durable, segments, deltas, partitions } = structure;
+/// Encodes options and structure.
+pub fn encode(options: HashOptions, structure: &HashManifest) -> Vec<u8> {
+    let HashManifest { index_bits, begin, durable, segments, deltas, partitions } = structure;
     let mut w = Writer::new();
     options.encode(w.u8(FORM));
     w.u8(*index_bits).u64(begin.get()).u64(durable.get());
@@ -23,7 +24,7 @@ pub fn encode(options: HashOptions, structure: &Structure) -> Vec<u8> {
     segments.iter().for_each(|segment| push_segment(&mut w, *segment));
     w.varint(deltas.len() as u64);
     for Delta { file, until } in deltas {
-        File::encode(Some(*file), &mut w);
+        FileRef::encode(Some(*file), &mut w);
         w.u64(until.get());
     }
     w.varint(partitions.len() as u64);
@@ -35,10 +36,10 @@ pub fn encode(options: HashOptions, structure: &Structure) -> Vec<u8> {
 }
 
 /// Reads what [`encode`] wrote.
-pub fn decode(bytes: &[u8]) -> Result<(HashOptions, Structure), Malformed> {
+pub fn decode(bytes: &[u8]) -> Result<(HashOptions, HashManifest), Malformed> {
     let mut r = Reader::new(bytes);
     let options = if r.version(FORM)? == FORM { HashOptions::decode(&mut r)? } else { HashOptions::default() };
-    let structure = Structure {
+    let structure = HashManifest {
         index_bits: index_bits(&mut r)?,
         begin: address(&mut r)?,
         durable: address(&mut r)?,
@@ -53,7 +54,7 @@ pub fn decode(bytes: &[u8]) -> Result<(HashOptions, Structure), Malformed> {
 }
 
 fn delta(r: &mut Reader<'_>) -> Result<Delta, Malformed> {
-    Ok(Delta { file: File::decode_some(r)?, until: address(r)? })
+    Ok(Delta { file: FileRef::decode_some(r)?, until: address(r)? })
 }
 
 fn partition(r: &mut Reader<'_>) -> Result<Partition, Malformed> {

@@ -1,6 +1,5 @@
-//! The space that a keyspace has of the disk, where it has a budget of it (H12; decision 9, "Compaction, budgets,
-//! back-pressure"): its files reserve of the budget before they reserve of the disk, so that it is never passed,
-//! whoever writes.
+//! The disk budget of a keyspace (H12; decision 9, "Compaction, budgets, back-pressure"). Files reserve from the budget
+//! before they reserve disk space, so the keyspace never exceeds it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,7 +9,7 @@ use ecotone_substrate::{
 };
 use ecotone_sys::primitive::Mutex;
 
-/// A budget of disk, and what the files of a keyspace have of it.
+/// A disk budget, and the bytes of it that each file of the keyspace has reserved.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: u64,
@@ -20,7 +19,7 @@ pub(super) struct Budget {
 #[derive(Debug, Default)]
 struct Taken {
     files: HashMap<FileId, u64>,
-    /// The sum of them.
+    /// The sum over all files.
     bytes: u64,
 }
 
@@ -32,27 +31,27 @@ impl Taken {
 }
 
 impl Budget {
-    /// Of so many bytes.
+    /// A budget of `limit` bytes.
     pub(super) fn new(limit: u64) -> Arc<Budget> {
         Arc::new(Budget { limit, taken: Mutex::default() })
     }
 
-    /// Bytes that all files may have together.
+    /// Bytes that all files together may reserve.
     pub(super) fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Bytes that they have.
+    /// Bytes that all files have reserved.
     pub(super) fn used(&self) -> u64 {
         self.taken.lock().bytes
     }
 
-    /// What a write gets that would need more.
+    /// The error of a write that would exceed the budget.
     pub(super) fn refusal(&self) -> Error {
         Error::DiskBudget { budget: self.limit }
     }
 
-    /// Files on a storage that count.
+    /// A storage over `storage` whose files are charged to the budget.
     pub(super) fn over(self: &Arc<Self>, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         Arc::new(Budgeted { storage, budget: self.clone() })
     }
@@ -71,7 +70,7 @@ impl Budget {
         self.taken.lock().set(file, bytes);
     }
 
-    /// What a file has that may have lost its name meanwhile.
+    /// Sets the bytes of a file, unless the file was removed meanwhile.
     fn correct(&self, file: FileId, bytes: u64) {
         let mut taken = self.taken.lock();
         if taken.files.contains_key(&file) {
@@ -86,7 +85,7 @@ impl Budget {
     }
 }
 
-/// A storage whose files count.
+/// A storage whose files are charged to a budget.
 #[derive(Debug)]
 struct Budgeted {
     storage: Arc<dyn Storage>,
@@ -139,7 +138,7 @@ impl Storage for Budgeted {
     }
 }
 
-/// A file that counts.
+/// A file that is charged to a budget.
 #[derive(Debug)]
 struct Counting {
     file: Arc<dyn File>,
@@ -181,7 +180,7 @@ impl File for Counting {
     fn preallocate(&self, offset: u64, length: u64) -> Result<()> {
         self.budget.take(self.file.id(), length)?;
         self.file.preallocate(offset, length).inspect_err(|_| {
-            // What went wrong is what the caller needs to know.
+            // The caller needs the first error.
             let _ = self.count();
         })
     }
@@ -238,7 +237,7 @@ mod tests {
         first.set_len(MIB / 2).unwrap();
         assert_eq!((budget.used(), disk.space_used()), (MIB / 2 + MIB - 8192, MIB / 2 + MIB - 8192));
         storage.remove(table(2)).unwrap();
-        // Who still reads it has it open.
+        // A reader still has the file open.
         second.punch(16384, 4096).unwrap();
         assert_eq!(budget.used(), MIB / 2);
         storage.remove_if_there(table(2)).unwrap();

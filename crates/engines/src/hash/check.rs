@@ -1,5 +1,5 @@
-//! A full check of a hash keyspace: what it consists of, every page of its log on disk, every block of its runs, and
-//! every record once.
+//! A full check of a hash keyspace: its structure, every page of its log on disk, every block of its runs, and every
+//! record once.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use super::{
     cold::Runs,
     install::Files,
     log::{Address, PAGE},
-    walk::Walk,
+    walk::HashCursor,
 };
-use crate::engine::{Check, Walk as _};
+use crate::engine::{Check, UnorderedCursor as _};
 
 impl Hash {
     /// Reads and checks everything. Writers go on meanwhile.
@@ -22,7 +22,7 @@ impl Hash {
         check.problems.extend(files.structure().check().err().map(str::to_owned));
         self.check_pages(files, &mut check)?;
         self.check_runs(files.environment(), &mut check)?;
-        let mut walk = Walk::new(self.clone());
+        let mut walk = HashCursor::new(self.clone());
         check.count_records(|| Ok(walk.next()?.is_some()))?;
         Ok(check)
     }
@@ -30,7 +30,7 @@ impl Hash {
     /// Checks the blocks, fences and tags of all runs.
     pub(super) fn check_runs(&self, environment: &Environment, check: &mut Check) -> Result<()> {
         let hash_of = |key: &[u8]| self.key(key).hash;
-        let blocks = Runs::check(|| self.cold.runs(), environment, &hash_of, &mut |error| check.found(error))?;
+        let blocks = Runs::check(|| self.cold.runs(), environment, &hash_of, &mut |error| check.add_problem(error))?;
         check.pages += blocks;
         Ok(())
     }
@@ -41,11 +41,11 @@ impl Hash {
         let (mut page, until) = (self.log.bounds().begin(), self.log.bounds().durable());
         while page < until {
             let checked = self.check_page(page, &mut frame);
-            // What has left the log meanwhile need not be there.
+            // A page that has left the log meanwhile need not exist.
             if let Err(error) = checked
                 && page >= self.log.bounds().begin()
             {
-                check.found(error)?;
+                check.add_problem(error)?;
             }
             check.pages += 1;
             page = page.plus(PAGE);

@@ -1,31 +1,31 @@
-//! Numbers of one hash keyspace.
+//! Counters and statistics of one hash keyspace.
 
 use ecotone_substrate::metrics::Counter;
 
 use super::{Hash, log::FRAME};
 use crate::engine::Stats;
 
-/// What was done since the keyspace was opened.
+/// Events since the keyspace was opened.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Deltas that were made of the beginning of the hot log, or found to have nothing that lives.
+    /// Compactions: regions at the beginning of the hot log that became a delta, or had no live record.
     pub(super) compactions: Counter,
-    /// Partitions that were folded.
-    pub(super) folds: Counter,
-    /// Times that some deltas became one.
-    pub(super) merges: Counter,
-    /// Records that compaction came to and that were appended once more, since they were changed in place.
+    /// Merges of deltas into the base run of a partition.
+    pub(super) base_merges: Counter,
+    /// Merges of adjacent deltas into one.
+    pub(super) delta_merges: Counter,
+    /// Records that compaction appended once more, since they were changed in place.
     pub(super) kept: Counter,
-    /// Frames of copies that were evicted.
+    /// Frames of the read cache that were evicted.
     pub(super) evictions: Counter,
-    /// Times that frames of the hot log had to be written to make room, since compaction was behind.
-    pub(super) spills: Counter,
-    /// Work in the background that was put off, since memory or space on the disk was wanting.
+    /// Times that frames of the hot log had to be written to free memory, since compaction was behind.
+    pub(super) evictions_forced: Counter,
+    /// Background steps that were postponed for lack of memory or disk space.
     pub(super) postponed: Counter,
 }
 
 impl Hash {
-    /// What `stats` tells.
+    /// The statistics that `stats` returns.
     pub(super) fn stats(&self) -> Stats {
         let (bounds, tail, runs) = (self.log.bounds(), self.log.tail().get(), self.cold.runs());
         let below_tail = |from: u64| tail - from.min(tail);
@@ -36,9 +36,9 @@ impl Hash {
             ("index_buckets", self.table.buckets()),
             ("index_doublings", self.table.doublings()),
             ("index_entries", self.table.entries()),
-            ("hot_log_limit_bytes", self.part.hot() * FRAME),
-            ("read_cache_limit_bytes", self.part.copies() * FRAME),
-            ("read_cache_bytes", self.copies.frames() * FRAME),
+            ("hot_log_limit_bytes", self.memory_share.hot() * FRAME),
+            ("read_cache_limit_bytes", self.memory_share.copies() * FRAME),
+            ("read_cache_bytes", self.read_cache.frames() * FRAME),
             ("read_cache_evictions", self.counts.evictions.get()),
             ("partitions", runs.partitions().count() as u64),
             ("deltas", runs.deltas().len() as u64),
@@ -48,10 +48,10 @@ impl Hash {
             ("delta_records", runs.delta_records()),
             ("cold_index_bytes", runs.index_bytes()),
             ("compactions", self.counts.compactions.get()),
-            ("folds", self.counts.folds.get()),
-            ("merges", self.counts.merges.get()),
+            ("folds", self.counts.base_merges.get()),
+            ("merges", self.counts.delta_merges.get()),
             ("records_kept", self.counts.kept.get()),
-            ("spills", self.counts.spills.get()),
+            ("spills", self.counts.evictions_forced.get()),
             ("work_postponed", self.counts.postponed.get()),
         ]
     }

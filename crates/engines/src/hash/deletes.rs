@@ -1,4 +1,4 @@
-//! How many deletes lie in the hot log, about: those that were written since its beginning was its end.
+//! Estimates the number of tombstones in the hot log: the deletes written since its beginning was its end.
 
 use std::collections::VecDeque;
 
@@ -9,16 +9,16 @@ use ecotone_sys::primitive::{
 
 use super::log::FRAME;
 
-/// Counts them.
+/// Counts deletes, with marks at ends of the log.
 #[derive(Debug, Default)]
-pub(super) struct Deletes {
+pub(super) struct TombstoneCounter {
     all: AtomicU64,
-    /// Ends of the log, in order, each with the deletes that were written before.
+    /// Ends of the log, in order, each with the number of deletes written before.
     marks: Mutex<VecDeque<(u64, u64)>>,
 }
 
-impl Deletes {
-    /// A write was done.
+impl TombstoneCounter {
+    /// Records a write.
     #[inline]
     pub(super) fn count(&self, is_delete: bool) {
         if is_delete {
@@ -26,7 +26,7 @@ impl Deletes {
         }
     }
 
-    /// The log begins and ends there now.
+    /// Records the current bounds of the log.
     pub(super) fn mark(&self, begin: u64, end: u64) {
         let mut marks = self.marks.lock();
         while marks.get(1).is_some_and(|(at, _)| *at <= begin) {
@@ -37,7 +37,7 @@ impl Deletes {
         }
     }
 
-    /// Those of a log that begins there. Of a key that was deleted and written again they count as well.
+    /// The deletes in a log that begins at `begin`. A delete counts even if its key was written again.
     pub(super) fn since(&self, begin: u64) -> u64 {
         let marks = self.marks.lock();
         let before = marks.iter().take_while(|(at, _)| *at <= begin).last().map_or(0, |(_, before)| *before);
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn deletes_leave_with_what_was_the_log_when_they_were_written() {
-        let deletes = Deletes::default();
+        let deletes = TombstoneCounter::default();
         let write = |count| (0..count).for_each(|_| deletes.count(true));
         write(10);
         deletes.count(false);

@@ -1,4 +1,4 @@
-//! Bringing what was written into the files (decision 9, "Durability, logged and not").
+//! Flush: makes applied writes durable in the files (decision 9, "Durability, logged and not").
 
 use ecotone_substrate::{Result, Seq};
 
@@ -9,8 +9,7 @@ use super::{
 };
 
 impl Hash {
-    /// Has everything on disk, synced, that was applied before and has a sequence below `below`; what has none is below
-    /// all.
+    /// Makes all applied records durable whose sequence is below `below`. Records without a sequence are below all.
     pub(super) fn flush(&self, files: &Files, below: Seq) -> Result<()> {
         let until = if files.context().logged { self.end_of(below) } else { Some(self.promise(files)) };
         let durable = self.log.bounds().durable();
@@ -28,16 +27,16 @@ impl Hash {
         Ok(())
     }
 
-    /// The page boundary behind the last record that is not durable and has a sequence below this one.
+    /// The page boundary behind the last record that is not durable and has a sequence below `below`.
     fn end_of(&self, below: Seq) -> Option<Address> {
         let until = self.log.last_below(below)?.plus(PAGE);
         Some(if until < self.log.tail() { until } else { self.log.close_page() })
     }
 
-    /// Where the log ends. A compaction that has begun may leave something behind for what will not be durable soon, so
-    /// it comes to its end before.
+    /// Closes the page at the end of the log and promises that all below is durable soon. It takes the compaction lock
+    /// first: a running compaction may drop a record for a newer one that is not durable yet, so it has to end before.
     fn promise(&self, files: &Files) -> Address {
-        let _turn = self.cold.compaction_turn();
+        let _turn = self.cold.compaction_lock();
         let end = self.log.close_page();
         files.promise(end);
         end

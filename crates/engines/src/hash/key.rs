@@ -1,8 +1,9 @@
-//! A key that an operation is about, and its hash.
+//! A key with its hash.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A key with its hash. Stored order goes by this hash, so it is the same for ever (`docs/format/hash.md`, "Terms").
+/// A key with its hash. Files store records in hash order, so the hash function never changes (`docs/format/hash.md`,
+/// "Terms").
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key<'k> {
     pub(super) bytes: &'k [u8],
@@ -10,10 +11,10 @@ pub(super) struct Key<'k> {
 }
 
 impl<'k> Key<'k> {
-    /// No key.
+    /// A placeholder.
     pub(super) const NONE: Key<'static> = Key { bytes: &[], hash: 0 };
 
-    /// The key under the seed of its database.
+    /// Hashes the key with the seed of its database.
     #[inline]
     pub(super) fn new(bytes: &'k [u8], seed: u64) -> Key<'k> {
         Key { bytes, hash: xxh3_64_with_seed(bytes, seed) }

@@ -1,12 +1,16 @@
-//! One hash keyspace, as the database drives it.
+//! One hash keyspace: implements the engine interface of the database over [`Hash`].
 
 use std::sync::{Arc, OnceLock};
 
 use ecotone_substrate::{Error, Result, Seq};
 
-use super::{Hash, Sizes, compact::Goals, install::Files, upkeep::Upkeep, walk::Walk as HashWalk};
+use super::{
+    Hash, Sizes, background::BackgroundController, compact::CompactionLimits, install::Files,
+    walk::HashCursor as HashWalk,
+};
 use crate::engine::{
-    Admission, Change, Check, Engine, Hashed, Operation, Outcome, RecordRef, Root, Stats, VisitValue, Walk,
+    Admission, Check, Engine, EngineCheckpoint, Hashed, Operation, RecordRef, Stats, UnorderedCursor, UpdateAction,
+    UpdateFn, VisitValue,
 };
 use crate::merge::Merge;
 
@@ -14,39 +18,39 @@ use crate::merge::Merge;
 #[derive(Debug)]
 pub(super) struct HashKeyspace {
     files: Arc<Files>,
-    /// How large it is made, if not by the budget.
+    /// Sizes that replace those of the budget.
     sizes: Option<Sizes>,
-    goals: Goals,
-    /// What there is once the database's log has told what belongs to the keyspace.
+    limits: CompactionLimits,
+    /// Set when the database has replayed the structure changes of its log.
     running: OnceLock<Running>,
 }
 
 #[derive(Debug)]
 struct Running {
     hash: Arc<Hash>,
-    upkeep: Arc<Upkeep>,
+    background: Arc<BackgroundController>,
 }
 
 impl HashKeyspace {
-    /// An empty one, which has no files.
-    pub(super) fn create(files: Arc<Files>, sizes: Sizes, goals: Goals) -> Result<HashKeyspace> {
+    /// An empty keyspace, without files.
+    pub(super) fn create(files: Arc<Files>, sizes: Sizes, goals: CompactionLimits) -> Result<HashKeyspace> {
         let hash = Hash::create(&files, sizes)?;
         let keyspace = HashKeyspace::open(files, Some(sizes), goals);
         keyspace.run(hash);
         Ok(keyspace)
     }
 
-    /// One of an earlier life. Replay follows.
-    pub(super) fn open(files: Arc<Files>, sizes: Option<Sizes>, goals: Goals) -> HashKeyspace {
-        HashKeyspace { files, sizes, goals, running: OnceLock::new() }
+    /// A keyspace of an earlier session. Replay follows.
+    pub(super) fn open(files: Arc<Files>, sizes: Option<Sizes>, goals: CompactionLimits) -> HashKeyspace {
+        HashKeyspace { files, sizes, limits: goals, running: OnceLock::new() }
     }
 
     fn run(&self, hash: Hash) {
         let hash = Arc::new(hash);
         hash.join();
-        let upkeep = Upkeep::new(hash.clone(), self.files.clone(), self.goals);
+        let upkeep = BackgroundController::new(hash.clone(), self.files.clone(), self.limits);
         upkeep.watch_use();
-        self.running.set(Running { hash, upkeep }).expect("a structure is recovered once");
+        self.running.set(Running { hash, background: upkeep }).expect("a structure is recovered once");
     }
 
     fn running(&self) -> &Running {
@@ -58,26 +62,27 @@ impl HashKeyspace {
     }
 
     #[cfg(test)]
-    pub(super) fn upkeep(&self) -> &Arc<Upkeep> {
-        &self.running().upkeep
+    pub(super) fn upkeep(&self) -> &Arc<BackgroundController> {
+        &self.running().background
     }
 
-    /// What there is, unless the keyspace was dropped.
+    /// The running keyspace.
     #[inline]
     fn live(&self) -> Result<&Running> {
         self.files.check_live().map(|()| self.running())
     }
 
-    /// The records, for who reads so many keys, which may have taken memory for copies.
+    /// The keyspace for a read of `keys` keys. Earlier reads may have taken memory for the read cache, so this starts
+    /// due background work.
     #[inline]
     fn read(&self, keys: usize) -> Result<&Arc<Hash>> {
-        let Running { hash, upkeep } = self.live()?;
+        let Running { hash, background: upkeep } = self.live()?;
         hash.count_uses(keys);
         upkeep.call();
         Ok(hash)
     }
 
-    /// The records, for one who writes.
+    /// The keyspace for a write.
     #[inline]
     fn write(&self) -> Result<&Arc<Hash>> {
         let Running { hash, .. } = self.live()?;
@@ -85,20 +90,20 @@ impl HashKeyspace {
         Ok(hash)
     }
 
-    /// The same for an operation, which is refused if it adds something and there is no space left.
+    /// The keyspace for an operation, which is refused if it adds a value and there is no space left.
     #[inline]
     fn write_value(&self, is_value: bool) -> Result<&Arc<Hash>> {
         let hash = self.write()?;
-        // A batch is paced once, before it, and may be larger than what is left.
-        self.running().upkeep.look_again();
-        match self.running().upkeep.refusal() {
+        // A batch is throttled once, before it starts, and may be larger than the free space.
+        self.running().background.look_again();
+        match self.running().background.refusal() {
             Some(refusal) if is_value => Err(refusal),
             _ => Ok(hash),
         }
     }
 
-    /// What a checkpoint leaves.
-    pub(super) fn root(&self) -> Result<Root> {
+    /// The checkpoint of the keyspace.
+    pub(super) fn root(&self) -> Result<EngineCheckpoint> {
         let hash = &self.live()?.hash;
         Ok(self.files.root(|| hash.log.bounds().durable()))
     }
@@ -118,8 +123,8 @@ impl Engine for HashKeyspace {
         self.read(keys.len())?.multi_get(&*self.files.environment().storage, keys, found)
     }
 
-    fn pace(&self, bytes: usize, adds: bool) -> Result<()> {
-        self.live()?.upkeep.call_for_write(bytes, adds)
+    fn throttle(&self, bytes: usize, adds: bool) -> Result<()> {
+        self.live()?.background.call_for_write(bytes, adds)
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
@@ -128,7 +133,7 @@ impl Engine for HashKeyspace {
 
     fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
         let hash = self.hash();
-        // Of a keyspace that was dropped since the write was admitted nobody reads anything.
+        // If the keyspace was dropped since admission, nothing reads it any more.
         if !self.files.is_retired() {
             hash.apply(seq, operation, &self.files.environment().health);
         }
@@ -144,30 +149,33 @@ impl Engine for HashKeyspace {
     }
 
     fn flush(&self, below: Seq) -> Result<()> {
-        let flushed =
-            self.live().and_then(|running| running.hash.flush(&self.files, below)).and_then(|()| self.files.bury());
+        let flushed = self
+            .live()
+            .and_then(|running| running.hash.flush(&self.files, below))
+            .and_then(|()| self.files.delete_obsolete());
         match flushed {
-            // It was dropped while the database is flushed: nothing of it is to be kept.
+            // The keyspace was dropped during the flush, so nothing of it has to be kept.
             Err(Error::Closed { .. }) if self.files.is_retired() => Ok(()),
             flushed => flushed,
         }
     }
 
     fn before_close(&self) -> Result<()> {
-        match self.live().and_then(|running| running.upkeep.compactor().compact_for_close()) {
-            // It was dropped, or the hot log stays as it is: a flush writes it out, and the next opening links it.
+        match self.live().and_then(|running| running.background.compactor().compact_for_close()) {
+            // The keyspace was dropped, or the hot log stays as it is: a flush writes it out, and the next opening
+            // links it.
             Err(error) if error.is_shortage() || self.files.is_retired() => Ok(()),
             compacted => compacted,
         }
     }
 
-    fn checkpoint(&self) -> Result<Root> {
+    fn checkpoint(&self) -> Result<EngineCheckpoint> {
         self.root()
     }
 
     fn checkpoint_is_durable(&self) {
-        // What goes wrong stops all writing, and the next opening removes what stays.
-        let _ = self.files.bury();
+        // An error stops all writing, and the next opening removes the files that stay.
+        let _ = self.files.delete_obsolete();
     }
 
     fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
@@ -175,13 +183,13 @@ impl Engine for HashKeyspace {
     }
 
     fn structure_recovered(&self) -> Result<()> {
-        self.run(Hash::recover(&self.files, self.sizes, self.goals)?);
+        self.run(Hash::recover(&self.files, self.sizes, self.limits)?);
         Ok(())
     }
 
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
-        // What was acknowledged is not refused, and nobody is kept waiting by it for the pace of what comes later.
-        self.live()?.upkeep.call();
+        // An acknowledged write is not refused, and replay is not throttled.
+        self.live()?.background.call();
         let admission = self.write()?.admit(operation).map(Admission)?;
         self.apply(admission, seq, operation);
         Ok(())
@@ -192,19 +200,19 @@ impl Engine for HashKeyspace {
     }
 
     fn stats(&self) -> Stats {
-        let Running { hash, upkeep } = self.running();
+        let Running { hash, background: upkeep } = self.running();
         let budget =
             self.files.budget().map(|budget| [("disk_limit_bytes", budget.limit()), ("disk_bytes", budget.used())]);
         hash.stats().into_iter().chain(upkeep.delays()).chain(budget.into_iter().flatten()).collect()
     }
 
-    fn retire(&self) {
+    fn mark_dropped(&self) {
         self.files.retire();
     }
 }
 
 impl Hashed for HashKeyspace {
-    fn walk(self: Arc<Self>) -> Box<dyn Walk> {
+    fn walk(self: Arc<Self>) -> Box<dyn UnorderedCursor> {
         match self.live() {
             Ok(running) => {
                 running.hash.touch();
@@ -214,26 +222,26 @@ impl Hashed for HashKeyspace {
         }
     }
 
-    fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
-        self.pace(key.len(), true)?;
+    fn modify(&self, key: &[u8], change: &mut UpdateFn<'_>) -> Result<()> {
+        self.throttle(key.len(), true)?;
         let hash = self.write()?;
-        let Some(refusal) = self.running().upkeep.refusal() else { return hash.modify(key, change) };
+        let Some(refusal) = self.running().background.refusal() else { return hash.modify(key, change) };
         let mut refused = false;
         hash.modify(key, &mut |old, new| {
             let outcome = change(old, new);
-            refused = outcome == Outcome::Store;
-            if refused { Outcome::Keep } else { outcome }
+            refused = outcome == UpdateAction::Store;
+            if refused { UpdateAction::Keep } else { outcome }
         })?;
         if refused { Err(refusal) } else { Ok(()) }
     }
 
     fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
-        self.pace(key.len(), true)?;
+        self.throttle(key.len(), true)?;
         self.write_value(true)?.merge(key, merge)
     }
 
     fn put(&self, operation: Operation<'_>) -> Result<()> {
-        self.pace(0, operation.value.is_some())?;
+        self.throttle(0, operation.value.is_some())?;
         self.write_value(operation.value.is_some())?.put(operation)
     }
 }
@@ -241,7 +249,7 @@ impl Hashed for HashKeyspace {
 /// A walk over a keyspace that was dropped: an error, and then nothing.
 struct Refused(Option<Error>);
 
-impl Walk for Refused {
+impl UnorderedCursor for Refused {
     fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
         self.0.take().map_or(Ok(None), Err)
     }

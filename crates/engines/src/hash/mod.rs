@@ -1,10 +1,11 @@
-//! The hash engine: a hot log, the index over it, copies of what is read often, and runs in hash order (decisions 9 and
-//! 10, `docs/format/hash.md`).
+//! The hash engine. A keyspace consists of a hot log of recent records, a hash index over it, a read cache of records
+//! that are often read from files, and a cold tier of runs in hash order (decisions 9 and 10, `docs/format/hash.md`).
 
 #![cfg_attr(all(test, feature = "loom"), expect(dead_code, reason = "the models use a part of it"))]
 
 mod append;
 mod apply;
+mod background;
 pub mod blob;
 mod budget;
 mod check;
@@ -13,7 +14,7 @@ mod compact;
 mod conditional;
 mod counters;
 mod deletes;
-mod family;
+mod factory;
 mod flush;
 mod index;
 mod install;
@@ -21,22 +22,21 @@ mod key;
 mod keyspace;
 pub mod log;
 mod lookup;
+mod memory_share;
+mod memory_tuner;
 mod merge;
 mod modify;
 mod multi_get;
 mod options;
-mod part;
 mod put;
 mod read_cache;
 mod reads;
 mod recovery;
 pub mod repair;
-mod room;
-mod split;
+mod reservations;
 pub mod structure;
 #[cfg(test)]
 mod tests;
-mod upkeep;
 mod upsert;
 mod walk;
 
@@ -51,18 +51,18 @@ use ecotone_sys::{
 use self::{
     cold::{Runs, Tier},
     counters::Counts,
-    deletes::Deletes,
+    deletes::TombstoneCounter,
     index::Index,
     install::Files,
     key::Key,
     log::{Address, HotLog},
-    part::Part,
+    memory_share::MemoryShare,
+    memory_tuner::MemoryTuner,
     read_cache::ReadCache,
-    room::Room,
-    split::Split,
+    reservations::Reservations,
 };
 pub use self::{
-    family::HashFamily,
+    factory::HashFamily,
     options::{Compaction, HashOptions},
 };
 
@@ -73,51 +73,65 @@ pub(crate) struct Hash {
     domain: Arc<Domain>,
     log: HotLog,
     table: Index,
-    copies: ReadCache,
+    read_cache: ReadCache,
     cold: Tier,
-    room: Room,
-    part: Part,
-    split: Split,
+    reservations: Reservations,
+    memory_share: MemoryShare,
+    memory_tuner: MemoryTuner,
     counts: Counts,
-    deletes: Deletes,
-    /// Whether somebody has used it since that was asked last.
+    deletes: TombstoneCounter,
+    /// Whether the keyspace was used since the last tick.
     used: AtomicBool,
 }
 
-/// How large an engine is made.
+/// The sizes of a keyspace in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     /// The index has two to the power of this many buckets.
     pub(crate) bucket_bits: u32,
-    /// Frames that the log has in memory at most, whatever its part of the memory is.
+    /// Maximum frames of hot log in memory, whatever its memory share is.
     pub(crate) frames: usize,
-    /// Frames of copies at most.
+    /// Maximum frames of the read cache.
     pub(crate) copies: usize,
 }
 
 impl Hash {
-    /// Of an empty keyspace.
+    /// An empty keyspace.
     fn create(files: &Arc<Files>, sizes: Sizes) -> Result<Hash> {
         let log = HotLog::new(&files.context().shared.domain, Address::FIRST, sizes.frames);
         Hash::over(files, log, Runs::default(), sizes)
     }
 
-    /// Over a log of which nothing is in the index yet. Keys are hashed under the seed of their database.
+    /// A keyspace over a log whose records are not in the index yet. Keys are hashed with the seed of their database.
     fn over(files: &Arc<Files>, log: HotLog, runs: Runs, sizes: Sizes) -> Result<Hash> {
         let (environment, domain) = (files.environment(), &files.context().shared.domain);
-        let room = Room::new(&environment.memory, files.clone());
+        let room = Reservations::new(&environment.memory, files.clone());
         Hash::of(domain, environment.database, log, runs, room, sizes)
     }
 
-    fn of(domain: &Arc<Domain>, seed: u64, log: HotLog, runs: Runs, room: Room, sizes: Sizes) -> Result<Hash> {
+    fn of(domain: &Arc<Domain>, seed: u64, log: HotLog, runs: Runs, room: Reservations, sizes: Sizes) -> Result<Hash> {
         let table = Index::new(domain, sizes.bucket_bits, room.lease_all(Index::bytes(sizes.bucket_bits))?);
         let copies = ReadCache::new(domain, &room.memory, sizes.copies);
-        let (cold, part, split) = (Tier::new(domain, runs), Part::of(sizes), Split::new(&room.memory, sizes.frames));
+        let (cold, part, split) =
+            (Tier::new(domain, runs), MemoryShare::of(sizes), MemoryTuner::new(&room.memory, sizes.frames));
         let (counts, deletes, used) = Default::default();
-        Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room, part, split, counts, deletes, used })
+        Ok(Hash {
+            seed,
+            domain: domain.clone(),
+            log,
+            table,
+            read_cache: copies,
+            cold,
+            reservations: room,
+            memory_share: part,
+            memory_tuner: split,
+            counts,
+            deletes,
+            used,
+        })
     }
 
-    /// Somebody uses it.
+    /// Marks the keyspace as used.
     #[inline]
     fn touch(&self) {
         if !self.used.load(Ordering::Relaxed) {

@@ -1,32 +1,33 @@
-//! Many keys at once: in three passes over batches of them, so that the waits for memory of a batch are one, and then
-//! side by side for what is not in memory (H9; decision 9, "Reading many at once").
+//! Reads many keys at once. Batches of keys are searched in memory in three passes with prefetching, so that the memory
+//! stalls of a batch overlap; the remaining keys are read from disk with many requests in flight (H9; decision 9,
+//! "Reading many at once").
 
 use ecotone_substrate::{Result, bug, storage::Storage};
 
 use super::{Hash, key::Key, reads::Search};
-use crate::answers::Answers;
+use crate::deferred_results::DeferredResults;
 
-/// Keys that are looked for together in memory: as many as the processor's caches keep what was asked for.
+/// Keys that are searched together in memory: as many as the processor's caches can hold prefetched data for.
 const BATCH: usize = 32;
 
 impl Hash {
-    /// Calls `found` once for each key, in whatever order, with its number and its value.
+    /// Calls `found` once for each key, in any order, with its number and its value.
     ///
     /// # Errors
-    /// The first that a search meets. Then not all keys have been looked for.
+    /// The first error of a search. Then not all keys have been searched.
     pub(crate) fn multi_get(
         &self,
         storage: &dyn Storage,
         keys: &[&[u8]],
         mut found: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        let (mut beyond, mut answers) = (Vec::new(), Answers::default());
+        let (mut beyond, mut answers) = (Vec::new(), DeferredResults::default());
         for (number, batch) in keys.chunks(BATCH).enumerate() {
             answers.clear();
             let _pin = bug!(CallUnderPin).then(|| self.domain.pin());
             self.search_batch(number * BATCH, batch, &mut beyond, &mut answers);
-            // Without the pin: others wait for that, and the closure may call the database.
-            answers.tell(&mut found);
+            // No pin is held here: other threads wait for pins, and the closure may call the database.
+            answers.deliver(&mut found);
         }
         if beyond.is_empty() {
             return Ok(());
@@ -37,9 +38,15 @@ impl Hash {
         })
     }
 
-    /// Looks for keys in memory, of which the first has this number. `beyond` gets the searches that do not end there,
-    /// `answers` the others.
-    fn search_batch<'k>(&self, first: usize, keys: &[&'k [u8]], beyond: &mut Vec<Search<'k>>, answers: &mut Answers) {
+    /// Searches for keys in memory; `first` is the number of the first one. `beyond` gets the searches that continue on
+    /// disk, `answers` the results of the others.
+    fn search_batch<'k>(
+        &self,
+        first: usize,
+        keys: &[&'k [u8]],
+        beyond: &mut Vec<Search<'k>>,
+        answers: &mut DeferredResults,
+    ) {
         let (pin, mut value) = (self.domain.pin(), Vec::new());
         let mut keyed = [Key::NONE; BATCH];
         for (key, bytes) in keyed.iter_mut().zip(keys) {

@@ -1,4 +1,4 @@
-//! Options of a hash keyspace.
+//! The options of a hash keyspace, and their encoding in its root.
 
 use std::ops::RangeInclusive;
 
@@ -7,17 +7,17 @@ use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
 };
 
-/// Bytes of a budget of disk. Space is taken by the MiB, and some is kept for folds.
+/// Range of the disk budget in bytes. Space is reserved in units of a MiB, and some is kept for merges into the base.
 const DISK: RangeInclusive<u64> = 16 << 20..=1 << 60;
 const HOT_DISK: RangeInclusive<u64> = 0..=1 << 40;
 
-/// How compaction finds what lives (H8).
+/// How compaction finds live records (H8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compaction {
     /// Each record is looked up in the index.
     #[default]
     Lookup,
-    /// All of the hot log that is read-only is read, and a table in memory keeps what lives.
+    /// The whole read-only part of the hot log is read, and a table in memory keeps the live records.
     Scan,
 }
 
@@ -25,16 +25,17 @@ impl Compaction {
     const ALL: [(&'static str, Compaction); 2] = [("lookup", Compaction::Lookup), ("scan", Compaction::Scan)];
 }
 
-/// What can be chosen when a hash keyspace is made; kept in its root.
+/// The options chosen when a hash keyspace is made; kept in its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HashOptions {
-    /// Bytes that its files may have together, 16 MiB to 2⁶⁰ (H12). Default none.
+    /// Maximum bytes of its files together, 16 MiB to 2⁶⁰ (H12). Default none.
     pub disk: Option<u64>,
-    /// Bytes that the hot log keeps on disk before they are compacted, at most 2⁴⁰. Default 0: none on purpose.
+    /// Bytes that the hot log keeps on disk before they are compacted, at most 2⁴⁰. Default 0: the hot log keeps none
+    /// there deliberately.
     pub hot_disk: u64,
-    /// How compaction finds what lives. Default by lookup.
+    /// How compaction finds live records. Default by lookup.
     pub compaction: Compaction,
-    /// Whether copies of what is read from files stay in memory (H6). Default yes.
+    /// Whether records read from files are cached in memory (H6). Default yes.
     pub read_cache: bool,
 }
 
@@ -44,11 +45,11 @@ impl Default for HashOptions {
     }
 }
 
-/// In the byte of the compaction: no copies.
+/// Flag in the byte of the compaction: no read cache.
 const WITHOUT_COPIES: u8 = 1 << 7;
 
 impl HashOptions {
-    /// Appends them to a root.
+    /// Appends the options to a root.
     pub(super) fn encode(self, w: &mut Writer) {
         let copies = if self.read_cache { 0 } else { WITHOUT_COPIES };
         w.u64(self.disk.unwrap_or(0)).u64(self.hot_disk).u8(self.compaction as u8 | copies);
@@ -68,10 +69,10 @@ impl HashOptions {
         Ok(HashOptions { disk, hot_disk, compaction, read_cache: how & WITHOUT_COPIES == 0 })
     }
 
-    /// The options that settings by name ask for; what they do not name keeps its default.
+    /// The options named by `settings`; the others keep their defaults.
     ///
     /// # Errors
-    /// If there is no such option, or it cannot be so.
+    /// If an option does not exist, or has an invalid value.
     pub fn parse(settings: &[(String, String)]) -> Result<Self> {
         let mut options = HashOptions::default();
         for (name, value) in settings {

@@ -1,4 +1,4 @@
-//! Writes of unlogged keyspaces, admission included (decision 9, "The contracts that change").
+//! Writes to unlogged keyspaces, including admission (decision 9, "The contracts that change").
 
 use ecotone_substrate::Result;
 
@@ -6,7 +6,7 @@ use super::Hash;
 use crate::engine::Operation;
 
 impl Hash {
-    /// Does the operation.
+    /// Applies the operation.
     pub(crate) fn put(&self, operation: Operation<'_>) -> Result<()> {
         let key = self.key(operation.key);
         loop {
@@ -16,7 +16,7 @@ impl Hash {
                     self.deletes.count(operation.value.is_none());
                     return Ok(());
                 }
-                Err(lack) => self.make_room(lack)?,
+                Err(lack) => self.satisfy(lack)?,
             }
         }
     }

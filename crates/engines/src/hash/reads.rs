@@ -1,4 +1,4 @@
-//! Searches beyond memory side by side, with many requests in flight (decision 9, "Reading many at once").
+//! Runs searches that continue on disk concurrently, with many requests in flight (decision 9, "Reading many at once").
 
 use ecotone_substrate::{
     Result,
@@ -8,27 +8,27 @@ use ecotone_substrate::{
 use super::{
     Hash,
     key::Key,
-    lookup::{Beyond, Lookup, Seen, Step},
+    lookup::{EndOfMemory, Lookup, Seen, Step},
 };
 
-/// Requests in flight at a time.
+/// Maximum requests in flight.
 const IN_FLIGHT: usize = 64;
 
 /// A search that has not found its key in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Search<'k> {
-    /// The caller's own mark.
+    /// The caller's number of the search.
     pub(super) number: usize,
     pub(super) key: Key<'k>,
-    pub(super) beyond: Beyond,
+    pub(super) beyond: EndOfMemory,
 }
 
 impl Hash {
-    /// Ends searches in whatever order: `ended` gets the mark of each, what it came to, and the value, which is empty
-    /// if there is none. No pin is held then.
+    /// Completes searches in any order. `ended` gets each search, its result, and its value, which is empty if there is
+    /// none. No pin is held during the call.
     ///
     /// # Errors
-    /// The first that a search meets. Then the others do not end.
+    /// The first error of a search. Then the others do not complete.
     pub(super) fn search_all<'k>(
         &self,
         storage: &dyn Storage,
@@ -37,8 +37,8 @@ impl Hash {
     ) -> Result<()> {
         let (mut searches, mut queue, mut value) = (searches.into_iter(), storage.queue()?, Vec::new());
         let mut reads = Reads::<(Search<'k>, Lookup)>::new(&mut *queue);
-        // One that had no memory for what it reads next. Nobody waits for memory while he has some in flight: many
-        // together would wait for each other.
+        // A search that had no memory for its next read. A thread does not wait for memory while it has reads in
+        // flight: several such threads would deadlock.
         let mut waiting: Option<(Search<'k>, Lookup)> = None;
         loop {
             let (mut search, mut step, mut block) = if reads.in_flight() < IN_FLIGHT
@@ -49,7 +49,7 @@ impl Hash {
             } else if let Some(((search, lookup), block)) = reads.wait()? {
                 (search, self.resume(&search.key, lookup, &block, &mut value)?, Some(block))
             } else if let Some((search, lookup)) = waiting.take() {
-                (search, Step::Reads(lookup), Some(self.room.frame()?))
+                (search, Step::Reads(lookup), Some(self.reservations.frame()?))
             } else {
                 return Ok(());
             };
@@ -57,7 +57,8 @@ impl Hash {
                 match step {
                     Step::Again => step = self.begin_again(&search.key, &mut value)?,
                     Step::Reads(lookup) => {
-                        let Some(block) = block.take().or_else(|| self.room.window().filter(|_| !reads.is_scarce()))
+                        let Some(block) =
+                            block.take().or_else(|| self.reservations.window().filter(|_| !reads.is_scarce()))
                         else {
                             break waiting = Some((search, lookup));
                         };
@@ -66,7 +67,7 @@ impl Hash {
                         break reads.ask((search, lookup), file, offset, len, block);
                     }
                     Step::Ended(seen) => {
-                        // What is no window is not held while the caller does what he likes.
+                        // A block that is not a window is not held during the callback.
                         block = block.filter(Reads::<()>::may_keep);
                         ended(&search, &seen, &value);
                         let Some(next) = waiting.take_if(|_| block.is_some()) else { break };

@@ -1,28 +1,32 @@
-//! Opening a keyspace: its segments and runs, and an index over what the segments have (decision 9, "Recovery and the
-//! order of deletion").
+//! Recovery of a keyspace: opens its segments and runs, and builds the index over the records in the segments (decision
+//! 9, "Recovery and the order of deletion").
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Result, environment::Environment, memory::Component, table::Name};
+use ecotone_substrate::{Result, environment::Environment, memory::Component, table::FileIdentity};
 use ecotone_sys::{chunk::Size, epoch::Pin};
 
 use super::{
     Compaction, Hash, Sizes,
     cold::Runs,
-    compact::{Compactor, Goals},
+    compact::{CompactionLimits, Compactor},
     install::Files,
-    log::{Address, HotLog, Kind, Link, PAGE, Segment},
-    room::{Attempt, Lack},
-    structure::{File, LogFile, Structure},
+    log::{Address, HeaderKind, HotLog, Link, PAGE, Segment},
+    reservations::{NeedsSpace, Retryable},
+    structure::{FileRef, HashManifest, LogFile},
 };
 
-/// Eighths of the budget from which on indexes are so large, at an opening, that what is linked is compacted: in an
-/// earlier life there may have been more memory, and who compacts needs some too.
+/// Eighths of the memory budget. Once indexes use this much during an opening, linked records are compacted: an earlier
+/// session may have had more memory, and compaction needs some too.
 const LARGE: usize = 3;
 
 /// Opens the runs that a structure names.
-pub(super) fn open_runs(environment: &Environment, structure: &Structure, name: impl Fn(File) -> Name) -> Result<Runs> {
-    let deltas: Vec<Name> = structure.deltas.iter().map(|delta| name(delta.file)).collect();
+pub(super) fn open_runs(
+    environment: &Environment,
+    structure: &HashManifest,
+    name: impl Fn(FileRef) -> FileIdentity,
+) -> Result<Runs> {
+    let deltas: Vec<FileIdentity> = structure.deltas.iter().map(|delta| name(delta.file)).collect();
     let partitions = structure.partitions.iter();
     let partitions: Vec<_> = partitions
         .map(|partition| ((partition.part.stretch, partition.part.base.map(&name)), partition.folded.get()))
@@ -31,23 +35,23 @@ pub(super) fn open_runs(environment: &Environment, structure: &Structure, name: 
 }
 
 impl Hash {
-    /// The keyspace as its files have it. Files that nothing names are removed before.
-    pub(super) fn recover(files: &Arc<Files>, sizes: Option<Sizes>, goals: Goals) -> Result<Hash> {
-        files.remove_strays()?;
+    /// Opens the keyspace from its files. Orphans are removed first.
+    pub(super) fn recover(files: &Arc<Files>, sizes: Option<Sizes>, goals: CompactionLimits) -> Result<Hash> {
+        files.remove_orphans()?;
         let structure = files.structure();
         let sizes = Sizes::of(files.environment().memory.budget(), sizes, Some(&structure)).chosen(files.options());
         files.set_index_bits(sizes.bucket_bits as u8);
         let open = |LogFile { file, from, bytes }: &LogFile| {
-            Segment::open(files.environment(), files.name_of(*file), *from, *bytes).map(Arc::new)
+            Segment::open(files.environment(), files.file_name(*file), *from, *bytes).map(Arc::new)
         };
         let segments: Vec<_> = structure.segments.iter().map(open).collect::<Result<_>>()?;
         let domain = &files.context().shared.domain;
         let log = HotLog::reopen(domain, (structure.begin, structure.durable), segments, sizes.frames);
-        let runs = open_runs(files.environment(), &structure, |file| files.name_of(file))?;
+        let runs = open_runs(files.environment(), &structure, |file| files.file_name(file))?;
         let hash = Hash::over(files, log, runs, sizes)?;
-        hash.log.resume(files.environment(), hash.room.first_frame()?)?;
-        // Of the two ways of compaction this one needs less memory.
-        let goals = Goals { compaction: Compaction::Lookup, ..goals };
+        hash.log.resume(files.environment(), hash.reservations.first_frame()?)?;
+        // Compaction by lookup needs less memory than by scan.
+        let goals = CompactionLimits { compaction: Compaction::Lookup, ..goals };
         hash.link_all(
             &Compactor { hash: &hash, environment: files.environment(), install: &**files, goals, is_idle: false },
             structure.durable,
@@ -55,8 +59,8 @@ impl Hash {
         Ok(hash)
     }
 
-    /// Links the records of all pages up to a boundary. In each chain the one with the highest address comes first.
-    /// While indexes are large, what is linked is compacted, as long as there is space and memory for that.
+    /// Links the records of all pages up to a boundary. The record with the highest address comes first in its chain.
+    /// While indexes are large, linked records are compacted, as long as there is space and memory for that.
     fn link_all(&self, compactor: &Compactor<'_>, until: Address) -> Result<()> {
         let memory = &compactor.environment.memory;
         let mut window = memory.lease_essential(Component::Frames, Size::Slab)?;
@@ -69,7 +73,7 @@ impl Hash {
             for (number, page) in (0..).zip(read.chunks(PAGE as usize)) {
                 self.link_page(&segment, at.plus(number * PAGE), page, &mut records)?;
             }
-            // Nobody else does it yet, and an index has overflow buckets for so many entries only.
+            // No other thread grows the index yet, and it has overflow buckets for a limited number of entries only.
             self.grow_index();
             at = end;
             if !is_short && memory.used(&[Component::HashIndex]) >= memory.budget() / 8 * LARGE {
@@ -82,7 +86,8 @@ impl Hash {
         Ok(())
     }
 
-    /// Asks for the buckets of all records of a page before it links the first one: these lie all over the index.
+    /// Links the records of a page. It prefetches the buckets of all records before it links the first one, since they
+    /// are spread over the index.
     fn link_page(
         &self,
         segment: &Segment,
@@ -94,8 +99,8 @@ impl Hash {
         let pin = self.domain.pin();
         for record in segment.parse(page, read)?.records() {
             let (address, record) = record.map_err(|malformed| segment.damaged(page, malformed))?;
-            if record.kind != Kind::Invalid {
-                self.deletes.count(record.kind == Kind::Tombstone);
+            if record.kind != HeaderKind::Invalid {
+                self.deletes.count(record.kind == HeaderKind::Tombstone);
                 let hash = self.key(record.key).hash;
                 self.table.prefetch(hash, &pin);
                 records.push((hash, address));
@@ -111,14 +116,15 @@ impl Hash {
             match linked {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                Err(lack) => self.make_room(lack)?,
+                Err(lack) => self.satisfy(lack)?,
             }
         }
     }
 
-    /// Makes a record the first of its chain, of which it has the highest address. Whether the entry could be changed.
-    fn try_to_link(&self, hash: u64, address: Address, pin: &Pin<'_>) -> Attempt<bool> {
-        let found = self.table.find_or_insert(hash, pin).ok_or(Lack::Bucket)?;
+    /// Makes a record the head of its chain, in which it has the highest address. Returns whether the entry could be
+    /// changed.
+    fn try_to_link(&self, hash: u64, address: Address, pin: &Pin<'_>) -> Retryable<bool> {
+        let found = self.table.find_or_insert(hash, pin).ok_or(NeedsSpace::Bucket)?;
         Ok(found.place.exchange(found.entry, found.entry.with_link(Link::to(address))).is_ok())
     }
 }

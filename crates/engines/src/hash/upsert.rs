@@ -1,4 +1,4 @@
-//! Writing a key whatever it has: in place, or as a new record (decision 10, "Operations").
+//! Blind writes: a key gets a value or a tombstone, in place or as a new record (decision 10, "Operations").
 
 use ecotone_substrate::bug;
 use ecotone_sys::epoch::Pin;
@@ -7,15 +7,15 @@ use super::{
     Hash,
     key::Key,
     log::{Address, Record},
-    lookup::{Newest, Reach},
-    room::Attempt,
+    lookup::{Newest, SearchDepth},
+    reservations::Retryable,
 };
 
 impl Hash {
-    /// Gives the key a value, or none: a tombstone, whatever is known of the key. If it lacks something, nothing has
-    /// happened but perhaps a seal. Where a record was appended for it, if one was.
-    pub(super) fn upsert(&self, key: &Key<'_>, value: Option<&[u8]>, pin: &Pin<'_>) -> Attempt<Option<Address>> {
-        let reach = Reach::whole(self.log.bounds().begin());
+    /// Writes a value or a tombstone for the key, whatever its current state. If memory is lacking, nothing has
+    /// changed, except perhaps that a record is sealed. Returns the address of the new record, if one was appended.
+    pub(super) fn upsert(&self, key: &Key<'_>, value: Option<&[u8]>, pin: &Pin<'_>) -> Retryable<Option<Address>> {
+        let reach = SearchDepth::whole(self.log.bounds().begin());
         let written = |newest: Newest<'_>| match newest {
             Newest::Here(address, record) => self.replace_or_seal(address, record, value),
             Newest::OnDisk(_) | Newest::Nowhere => value.is_none() && bug!(ElideTombstone),
@@ -23,8 +23,8 @@ impl Hash {
         self.append_unless(key, value, reach, pin, written)
     }
 
-    /// Replaces the value of the newest record of a key in place. If that may not be, nobody does it any more either,
-    /// and the key's next record is appended (decision 10, invariant 6).
+    /// Replaces the value of the newest record of a key in place. If that is not possible, seals the record, so that no
+    /// other thread can replace it either, and the key's next record is appended (decision 10, invariant 6).
     fn replace_or_seal(&self, address: Address, record: Record<'_>, value: Option<&[u8]>) -> bool {
         let mutable = address >= self.log.bounds().read_only();
         if !mutable && address < self.log.bounds().safe() {

@@ -1,14 +1,14 @@
-//! The root of an lsm keyspace in the manifest (`docs/format/lsm.md`, "Root").
+//! The encoding of an LSM keyspace's options and manifest as its root in a checkpoint (`docs/format/lsm.md`, "Root").
 
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
-use super::{options::LsmOptions, structure::Structure};
+use super::{manifest::LevelManifest, options::LsmOptions};
 
-/// The form of the root.
+/// The version of the format.
 const FORM: u8 = 1;
 
-/// The bytes that stand for what a keyspace was told and what it has.
-pub fn encode(options: LsmOptions, structure: &Structure) -> Vec<u8> {
+/// Encodes the options and the manifest of a keyspace.
+pub fn encode(options: LsmOptions, structure: &LevelManifest) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(FORM);
     options.encode(&mut w);
@@ -19,11 +19,11 @@ pub fn encode(options: LsmOptions, structure: &Structure) -> Vec<u8> {
 /// Reads what [`encode`] wrote.
 ///
 /// # Errors
-/// If it is something else.
-pub fn decode(bytes: &[u8]) -> Result<(LsmOptions, Structure), Malformed> {
+/// If the bytes are malformed.
+pub fn decode(bytes: &[u8]) -> Result<(LsmOptions, LevelManifest), Malformed> {
     let mut r = Reader::new(bytes);
     r.version(FORM)?;
-    let (options, structure) = (LsmOptions::decode(&mut r)?, Structure::decode(&mut r)?);
+    let (options, structure) = (LsmOptions::decode(&mut r)?, LevelManifest::decode(&mut r)?);
     r.finish()?;
     Ok((options, structure))
 }

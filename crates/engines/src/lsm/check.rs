@@ -1,10 +1,10 @@
-//! A full check of an lsm keyspace: every block of every table against its index and filter, and every record once.
+//! A full check of an LSM keyspace: every block of every table against its index and filter, and every record once.
 
 use std::{ops::Bound, sync::Arc};
 
 use ecotone_substrate::{Result, memory::Component};
 
-use super::{records::Lsm, scan::Scan};
+use super::{scan::Scan, store::Lsm};
 use crate::engine::{Check, Cursor};
 
 impl Lsm {
@@ -12,14 +12,16 @@ impl Lsm {
     pub(super) fn check(self: &Arc<Self>) -> Result<Check> {
         let mut check = Check::default();
         let version = self.version();
-        for handle in version.tables() {
-            self.idle.begin_anew();
-            check.pages += u64::from(handle.table().blocks());
-            let checked = handle.table().check(self.files.environment(), &|key| self.hash(key));
-            checked.or_else(|error| check.found(error))?;
+        for reader in version.tables() {
+            self.idle.reset();
+            check.pages += u64::from(reader.table().blocks());
+            let checked = reader.table().check(self.files.environment(), &|key| self.hash(key));
+            checked.or_else(|error| check.add_problem(error))?;
         }
-        let spent = version.spent(version.covers());
-        check.problems.extend(spent.map(|handle| format!("nothing of {} counts", handle.table().name().file())));
+        let fully_superseded = version.fully_superseded(version.paged_ranges());
+        check
+            .problems
+            .extend(fully_superseded.map(|reader| format!("nothing of {} counts", reader.table().name().file())));
         let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
         check.count_records(|| Ok(scan.next()?.is_some()))?;
         Ok(check)

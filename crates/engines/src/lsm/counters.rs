@@ -1,27 +1,28 @@
-//! Numbers of one lsm keyspace.
+//! Statistics of one LSM keyspace.
 
-use super::{handle::Handle, records::Lsm};
-use crate::{delay, engine::Stats, front::Front};
+use super::{store::Lsm, table_reader::TableReader};
+use crate::{engine::Stats, record_cache::RecordCache, write_delay};
 
 impl Lsm {
-    /// What `stats` tells.
+    /// The statistics by name.
     pub(super) fn stats(&self) -> Stats {
-        let view = self.present.get();
-        let (runs, levels) = view.version.runs().partition::<Vec<_>, _>(|(place, _)| place.is_run());
-        let sum = |of: fn(&Handle) -> u64| view.version.tables().map(|handle| of(handle)).sum();
-        let memtable_bytes: usize = view.memtables.iter().map(|member| member.memtable.bytes()).sum();
+        let super_version = self.current.get();
+        let (runs, levels) = super_version.version.runs().partition::<Vec<_>, _>(|(run_id, _)| run_id.is_l0());
+        let sum = |of: fn(&TableReader) -> u64| super_version.version.tables().map(|reader| of(reader)).sum();
+        let memtable_bytes: usize =
+            super_version.memtables.iter().map(|memtable_ref| memtable_ref.memtable.bytes()).sum();
         let [pages, bytes, hits, misses] = self.files.loader().cache().blocks().counts();
         let mut stats = vec![
-            ("memtables", view.memtables.len() as u64),
-            ("memtable_bytes", (memtable_bytes + self.room.bytes()) as u64),
+            ("memtables", super_version.memtables.len() as u64),
+            ("memtable_bytes", (memtable_bytes + self.slabs.bytes()) as u64),
             ("runs", runs.len() as u64),
             ("levels", levels.len() as u64),
-            ("tables", view.version.tables().count() as u64),
-            ("table_bytes", sum(|handle| handle.table().file_bytes())),
-            ("table_records", sum(|handle| handle.table().records())),
-            ("table_tombstones", sum(|handle| handle.table().tombstones())),
-            ("index_bytes", sum(Handle::index_bytes)),
-            ("filter_bytes", sum(Handle::filter_bytes)),
+            ("tables", super_version.version.tables().count() as u64),
+            ("table_bytes", sum(|reader| reader.table().file_bytes())),
+            ("table_records", sum(|reader| reader.table().records())),
+            ("table_tombstones", sum(|reader| reader.table().tombstones())),
+            ("index_bytes", sum(TableReader::index_bytes)),
+            ("filter_bytes", sum(TableReader::filter_bytes)),
             ("index_loads", self.files.loader().indexes.get()),
             ("filter_loads", self.files.loader().filters.get()),
             ("block_cache_pages", pages),
@@ -32,32 +33,32 @@ impl Lsm {
             ("compactions", self.compactions.get()),
             ("compaction_parts", self.parts.get()),
             ("compaction_slices", self.slices.get()),
-            ("absorption_parts", self.absorption_parts.get()),
+            ("absorption_parts", self.conversion_parts.get()),
             ("written_bytes", self.written.get()),
             ("disk_wanted_bytes", self.shortage.bytes()),
         ];
-        stats.extend(self.front().into_iter().flat_map(Front::stats));
-        stats.extend(delay::named(&self.delays));
+        stats.extend(self.record_cache().into_iter().flat_map(RecordCache::stats));
+        stats.extend(write_delay::stats(&self.delays));
         stats
     }
 
-    /// Nanoseconds of processor that parts of jobs took so far.
-    pub(crate) fn worked(&self) -> u64 {
-        self.worked.get()
+    /// CPU time of subcompactions and conversions so far, in nanoseconds.
+    pub(crate) fn cpu_time(&self) -> u64 {
+        self.cpu_time.get()
     }
 
-    /// Bytes of pages and tables that adaptation wrote so far.
-    pub(crate) fn adapted_bytes(&self) -> u64 {
-        self.adapted.get()
+    /// Bytes of pages and tables that conversions wrote so far.
+    pub(crate) fn converted_bytes(&self) -> u64 {
+        self.conversion_bytes.get()
     }
 
-    /// What is told besides where there is something below the tables.
-    pub(crate) fn stats_of_base(&self) -> [(&'static str, u64); 4] {
+    /// More statistics, of a keyspace with a page tier.
+    pub(crate) fn page_stats(&self) -> [(&'static str, u64); 4] {
         [
-            ("diverted_records", self.diverted.get()),
-            ("diversions_given_up", self.diversions_given_up.get()),
-            ("opened_ranges", self.opened.get()),
-            ("adapted_bytes", self.adapted_bytes()),
+            ("diverted_records", self.flushed_to_pages.get()),
+            ("diversions_given_up", self.page_flushes_given_up.get()),
+            ("opened_ranges", self.reactivated.get()),
+            ("adapted_bytes", self.converted_bytes()),
         ]
     }
 }

@@ -1,4 +1,5 @@
-//! Bringing what was written into tables (decision 11, "Immutable memtables and flush").
+//! Flushing: an immutable memtable becomes a run of L0. Memtables are flushed from the oldest on. Some of their records
+//! may go to the page tier instead (decision 11, "Immutable memtables and flush").
 
 use std::{
     iter,
@@ -8,109 +9,110 @@ use std::{
 use ecotone_substrate::{Result, Seq, table::Answer};
 
 use super::{
-    divert::Diverted,
-    handle::Handle,
-    lift::lifts,
+    flush_to_pages::FlushedToPages,
+    manifest::{RunId, VersionEdit},
     memtable::Memtable,
-    output::{self, Output},
-    records::Lsm,
-    structure::{Change, Place},
+    raise_floors::raise_floors,
+    run_builder::{self, RunBuilder},
+    store::Lsm,
+    super_version::MemtableRef,
     table::{Options, block_size},
-    version::{Ranged, Version},
-    view::Member,
+    table_reader::TableReader,
+    version::{TableMeta, Version},
 };
 
-/// Records of a memtable by which the size of a block is chosen.
+/// Records of a memtable that are sampled to choose the block size.
 const SAMPLE: usize = 1000;
 
 impl Lsm {
-    /// Has everything in tables, durable, that was applied before and has a sequence below `below`.
+    /// Flushes all records with a sequence below `below` that were applied before. They are durable then.
     pub(super) fn flush(self: &Arc<Self>, below: Seq) -> Result<()> {
-        if let Some(youngest) = self.youngest_below(below)? {
-            while self.is_there(&youngest) {
-                self.flush_if(|| self.is_there(&youngest))?;
+        if let Some(youngest) = self.newest_memtable_below(below)? {
+            while self.is_memtable_live(&youngest) {
+                self.flush_if(|| self.is_memtable_live(&youngest))?;
             }
         }
-        self.files.bury()
+        self.files.delete_obsolete()
     }
 
-    /// Has the background flush what has a sequence below this one.
+    /// Schedules the flush of all records with a sequence below `below`.
     pub(crate) fn begin_flush(self: &Arc<Self>, below: Seq) -> Result<()> {
-        if self.youngest_below(below)?.is_some() {
-            self.call_flush();
+        if self.newest_memtable_below(below)?.is_some() {
+            self.schedule_flush_if_needed();
         }
         Ok(())
     }
 
-    /// The youngest memtable with a sequence below this one. If it is active, it is no more.
-    fn youngest_below(&self, below: Seq) -> Result<Option<Weak<Member>>> {
-        let reaches = |member: &Arc<Member>| member.memtable.smallest().is_some_and(|first| first < below);
+    /// The youngest memtable with a sequence below `below`. If that is the active one, rotates it.
+    fn newest_memtable_below(&self, below: Seq) -> Result<Option<Weak<MemtableRef>>> {
+        let reaches =
+            |memtable_ref: &Arc<MemtableRef>| memtable_ref.memtable.smallest().is_some_and(|first| first < below);
         let youngest = {
-            let pin = self.present.pin();
-            let memtables = &self.present.load(&pin).memtables;
+            let pin = self.current.pin();
+            let memtables = &self.current.load(&pin).memtables;
             memtables.iter().position(reaches).map(|age| (age, Arc::downgrade(&memtables[age])))
         };
         let Some((age, youngest)) = youngest else { return Ok(None) };
         if age == 0 {
-            self.put_by(&youngest)?;
+            self.rotate_early(&youngest)?;
         }
         Ok(Some(youngest))
     }
 
-    /// Whether a memtable is one of the present view.
-    pub(super) fn is_there(&self, member: &Weak<Member>) -> bool {
-        let pin = self.present.pin();
-        self.present.load(&pin).memtables.iter().any(|there| Arc::as_ptr(there) == member.as_ptr())
+    /// Whether a memtable belongs to the current super version.
+    pub(super) fn is_memtable_live(&self, memtable_ref: &Weak<MemtableRef>) -> bool {
+        let pin = self.current.pin();
+        self.current.load(&pin).memtables.iter().any(|there| Arc::as_ptr(there) == memtable_ref.as_ptr())
     }
 
-    /// Makes a run of the oldest memtable, if that is still `needed` when others have flushed.
+    /// Flushes the oldest memtable, if that is still `needed` once the flush lock is held.
     pub(super) fn flush_if(self: &Arc<Self>, needed: impl FnOnce() -> bool) -> Result<()> {
-        self.make_place()?;
-        let turn = self.flushing.lock();
+        self.ensure_l0_capacity()?;
+        let guard = self.flush_lock.lock();
         let flushed = if needed() { self.flush_oldest() } else { Ok(false) };
-        drop(turn);
-        self.call_flush();
-        self.call_compaction();
+        drop(guard);
+        self.schedule_flush_if_needed();
+        self.schedule_compaction_if_due();
         flushed.map(drop)
     }
 
-    /// Makes runs of all memtables that wait, unless another flushes: he calls for the job that does this when he has
-    /// ended.
+    /// Flushes all immutable memtables. Returns early if another thread flushes: that thread schedules this job again
+    /// when it ends.
     pub(super) fn flush_waiting(self: &Arc<Self>) -> Result<()> {
-        while self.memtables_wait() {
-            self.make_place()?;
-            let Some(_turn) = self.flushing.try_lock() else { return Ok(()) };
+        while self.has_immutable_memtables() {
+            self.ensure_l0_capacity()?;
+            let Some(_guard) = self.flush_lock.try_lock() else { return Ok(()) };
             self.flush_oldest()?;
-            self.call_compaction();
+            self.schedule_compaction_if_due();
         }
         Ok(())
     }
 
     /// Whether a memtable waits for its flush.
-    pub(super) fn memtables_wait(&self) -> bool {
-        self.present.load(&self.present.pin()).memtables.len() > 1
+    pub(super) fn has_immutable_memtables(&self) -> bool {
+        self.current.load(&self.current.pin()).memtables.len() > 1
     }
 
-    /// Makes a run of level 0 of the oldest memtable, but for what goes below the tables at once, if it is not the
-    /// active one. Whether there was one. The caller has the turn.
+    /// Flushes the oldest memtable into a run of L0, but for the records that go to the page tier. False if only the
+    /// active memtable is left. The caller holds the flush lock.
     fn flush_oldest(&self) -> Result<bool> {
-        let Some(oldest) = self.present.oldest_sealed() else { return Ok(false) };
+        let Some(oldest) = self.current.oldest_immutable() else { return Ok(false) };
         let context = self.files.context();
         let began = context.shared.clock.now_for_log();
-        let run = Place::Run(self.files.next_ordinal()?);
+        let run = RunId::L0(self.files.next_ordinal()?);
         self.files.context().sync_log()?;
-        let diverted = self.divert(&oldest.memtable)?;
-        let tables = self.write_out(&oldest.memtable, &diverted)?;
-        if tables.is_empty() && diverted.is_empty() {
+        let flushed_to_pages = self.flush_to_pages(&oldest.memtable)?;
+        let tables = self.write_out(&oldest.memtable, &flushed_to_pages)?;
+        if tables.is_empty() && flushed_to_pages.is_empty() {
             let _structure = self.files.structure();
-            self.present.flushed(&oldest, self.version());
-            self.room.trim();
+            self.current.install_flushed(&oldest, self.version());
+            self.slabs.trim();
             return Ok(true);
         }
-        // Without tables too: what left the memtable changes the version (decision 15, invariant 8).
-        let change = self.change_of(run, &tables, (&oldest.memtable, &diverted));
-        let installed = self.install(&change, &tables, |version| self.present.flushed(&oldest, version));
-        installed.inspect_err(|_| output::remove(self.files.environment(), &tables))?;
+        // Needed without tables too: records that went to the page tier change the version (decision 15, invariant 8).
+        let change = self.change_of(run, &tables, (&oldest.memtable, &flushed_to_pages));
+        let installed = self.install(&change, &tables, |version| self.current.install_flushed(&oldest, version));
+        installed.inspect_err(|_| run_builder::remove(self.files.environment(), &tables))?;
         self.flushes.increment();
         tracing::debug!(
             keyspace = context.keyspace,
@@ -119,65 +121,66 @@ impl Lsm {
             took = ?context.shared.clock.since(began),
             "flushed a memtable"
         );
-        self.room.trim();
+        self.slabs.trim();
         Ok(true)
     }
 
-    /// By which these tables come as a run, if there are some, and floors are lifted to it.
-    fn change_of(&self, run: Place, tables: &[Arc<Handle>], flushed: (&Memtable, &Diverted)) -> Change {
-        let comes = tables.iter().map(|handle| (run, handle.file())).collect();
-        let covers = if tables.is_empty() { Vec::new() } else { lifts(&self.version(), flushed, run) };
-        Change { comes, covers, ..Change::default() }
+    /// The edit that adds these tables as a run, if there are any, and raises `superseded_from` to that run where this
+    /// is safe.
+    fn change_of(&self, run: RunId, tables: &[Arc<TableReader>], flushed: (&Memtable, &FlushedToPages)) -> VersionEdit {
+        let added = tables.iter().map(|reader| (run, reader.file())).collect();
+        let paged_ranges = if tables.is_empty() { Vec::new() } else { raise_floors(&self.version(), flushed, run) };
+        VersionEdit { added, paged_ranges, ..VersionEdit::default() }
     }
 
-    /// Makes a change of the tables; `publish` gets the version that follows.
+    /// Applies an edit; `publish` gets the version that follows.
     pub(super) fn install(
         &self,
-        change: &Change,
-        fresh: &[Arc<Handle>],
-        publish: impl FnOnce(Arc<Version<Handle>>),
+        change: &VersionEdit,
+        fresh: &[Arc<TableReader>],
+        publish: impl FnOnce(Arc<Version<TableReader>>),
     ) -> Result<()> {
         self.files.change(change, fresh, || self.version(), publish)?;
-        self.look_behind();
-        self.pool.count(fresh.iter().map(|handle| u64::from(handle.table().blocks())).sum());
-        self.written.add(fresh.iter().map(|handle| handle.table().bytes()).sum());
+        self.update_debt();
+        self.pool.count(fresh.iter().map(|reader| u64::from(reader.table().blocks())).sum());
+        self.written.add(fresh.iter().map(|reader| reader.table().bytes()).sum());
         Ok(())
     }
 
-    /// Writes the records of a sealed memtable into tables, but for what was diverted; they are durable then.
-    fn write_out(&self, memtable: &Memtable, diverted: &Diverted) -> Result<Vec<Arc<Handle>>> {
+    /// Writes the records of an immutable memtable into durable tables, but for those that went to the page tier.
+    fn write_out(&self, memtable: &Memtable, flushed_to_pages: &FlushedToPages) -> Result<Vec<Arc<TableReader>>> {
         self.files.context().begin_session()?;
-        let name = &mut || self.files.fresh_name();
+        let name = &mut || self.files.new_table_name();
         let version = self.version();
-        let place = Place::Run(0);
-        let options = self.table_options(place, mean(memtable), iter::empty(), &version);
-        let cuts = self.cuts_at(place, &version);
-        let mut output = Output::new(self.files.loader(), options, cuts, name);
+        let run_id = RunId::L0(0);
+        let options = self.table_options(run_id, mean(memtable), iter::empty(), &version);
+        let cuts = self.output_splitter(run_id, &version);
+        let mut output = RunBuilder::new(self.files.loader(), options, cuts, name);
         let (mut cursor, mut key, mut value) = (memtable.cursor(), Vec::new(), Vec::new());
-        while diverted.advance(&mut cursor, &mut key) {
+        while flushed_to_pages.advance(&mut cursor, &mut key) {
             let (answer, seq) = cursor.read(&mut value);
             let value = (answer == Answer::Value).then_some(&value[..]);
-            self.front().into_iter().for_each(|front| front.refresh(&key, value));
+            self.record_cache().into_iter().for_each(|record_cache| record_cache.refresh(&key, value));
             output.push(self.hash(&key), &key, value, (seq, seq))?;
         }
         output.finish()
     }
 
-    /// What tables at a place of records with so many bytes are like, which come of those tables of the version.
+    /// Options for tables of a run or level, whose records have `mean` bytes and come from the tables `inputs`.
     pub(super) fn table_options<'t>(
         &self,
-        place: Place,
+        run_id: RunId,
         mean: usize,
-        inputs: impl Iterator<Item = &'t Handle>,
-        version: &Version<Handle>,
+        inputs: impl Iterator<Item = &'t TableReader>,
+        version: &Version<TableReader>,
     ) -> Options {
-        let (options, heat) = (self.files.options(), self.files.loader().heat.of(inputs, version));
-        let (filter_bits, compression) = (options.filter_bits_at(place), options.compression);
-        Options { block: block_size(mean), filter_bits, compression, index: options.wanted(heat) }
+        let (options, read_frequency) = (self.files.options(), self.files.loader().read_frequency.of(inputs, version));
+        let (filter_bits, compression) = (options.filter_bits_at(run_id), options.compression);
+        Options { block: block_size(mean), filter_bits, compression, index: options.wanted(read_frequency) }
     }
 }
 
-/// Bytes of the key and the value of a record in the mean of some.
+/// Mean size of a record in a memtable, key and value, by a sample.
 fn mean(memtable: &Memtable) -> usize {
     let (mut cursor, mut key, mut value) = (memtable.cursor(), Vec::new(), Vec::new());
     let (mut records, mut bytes) = (0, 0);

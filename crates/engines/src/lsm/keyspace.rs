@@ -1,53 +1,56 @@
-//! One lsm keyspace, as the database drives it.
+//! One LSM keyspace, as the database drives it: the implementation of [`Engine`] and [`Ordered`].
 
 use std::sync::{Arc, OnceLock};
 
 use ecotone_substrate::{Error, Result, Seq, memory::Component, storage::FileId};
 
 use super::{
-    base::Around,
-    family::Sizes,
-    handle::Handle,
-    install::Files,
-    ledger::Ledger,
-    pool::Pool,
-    records::Lsm,
-    room::Credit,
+    family::Tuning,
+    memtable_pool::MemtablePool,
+    page_tier::LsmDeps,
+    read_checker::ReadChecker,
     scan::Scan,
-    version::{Ranged, Version},
+    slab_reserve::Reservation,
+    store::Lsm,
+    table_reader::TableReader,
+    version::{TableMeta, Version},
+    version_set::VersionSet,
 };
 use crate::{
-    engine::{Admission, Check, Cursor, Engine, Operation, Ordered, Progress, Range, Record, Root, Stats, VisitValue},
-    front::Front,
+    engine::{
+        Admission, Check, Cursor, Engine, EngineCheckpoint, Operation, Ordered, Progress, Range, Record, Stats,
+        VisitValue,
+    },
+    record_cache::RecordCache,
 };
 
 /// A keyspace of an open database.
 #[derive(Debug)]
 pub(crate) struct LsmKeyspace {
-    files: Arc<Files>,
-    sizes: Sizes,
-    pool: Arc<Pool>,
-    around: Around,
-    /// What there is once the database's log has told which tables belong to the keyspace.
+    files: Arc<VersionSet>,
+    tuning: Tuning,
+    pool: Arc<MemtablePool>,
+    deps: LsmDeps,
+    /// The state of the keyspace, once the database's log has told which tables belong to it.
     lsm: OnceLock<Arc<Lsm>>,
 }
 
 impl LsmKeyspace {
-    /// An empty one, which has no files.
-    pub(super) fn create(files: Files, sizes: Sizes, pool: Arc<Pool>, around: Around) -> LsmKeyspace {
-        let keyspace = LsmKeyspace::open(files, sizes, pool, around);
+    /// Creates an empty keyspace, which has no files.
+    pub(super) fn create(files: VersionSet, tuning: Tuning, pool: Arc<MemtablePool>, deps: LsmDeps) -> LsmKeyspace {
+        let keyspace = LsmKeyspace::open(files, tuning, pool, deps);
         keyspace.run(Version::empty());
         keyspace
     }
 
-    /// One of an earlier life. Replay follows.
-    pub(super) fn open(files: Files, sizes: Sizes, pool: Arc<Pool>, around: Around) -> LsmKeyspace {
-        LsmKeyspace { files: Arc::new(files), sizes, pool, around, lsm: OnceLock::new() }
+    /// Opens a keyspace of an earlier session. Replay follows.
+    pub(super) fn open(files: VersionSet, tuning: Tuning, pool: Arc<MemtablePool>, deps: LsmDeps) -> LsmKeyspace {
+        LsmKeyspace { files: Arc::new(files), tuning, pool, deps, lsm: OnceLock::new() }
     }
 
-    fn run(&self, version: Version<Handle>) {
-        let lsm = Arc::new(Lsm::new(&self.files, self.sizes, &self.pool, version, self.around.clone()));
-        lsm.inherit_debt();
+    fn run(&self, version: Version<TableReader>) {
+        let lsm = Arc::new(Lsm::new(&self.files, self.tuning, &self.pool, version, self.deps.clone()));
+        lsm.forgive_inherited_debt();
         self.pool.add(&lsm);
         lsm.watch_use();
         self.lsm.set(lsm).expect("a structure is recovered once");
@@ -57,12 +60,12 @@ impl LsmKeyspace {
         self.lsm.get().expect("nothing is asked for before the structure is recovered")
     }
 
-    /// Its files, and how they change.
-    pub(crate) fn files(&self) -> &Files {
+    /// The version set.
+    pub(crate) fn files(&self) -> &VersionSet {
         &self.files
     }
 
-    /// As [`Engine::structure_recovered`], where files of the keyspace are beside its tables that are no strays.
+    /// As [`Engine::structure_recovered`], for a keyspace with other files `beside` its tables, which are no orphans.
     pub(crate) fn recover(&self, beside: &[FileId]) -> Result<()> {
         self.run(self.files.recover(beside)?);
         Ok(())
@@ -83,14 +86,14 @@ impl LsmKeyspace {
         self.files.context().shared.clock.random()
     }
 
-    /// The first and last keys of all tables, and the bounds of all covers.
+    /// The first and last keys of all tables, and the bounds of all paged ranges.
     pub(crate) fn bounds(&self) -> Vec<Vec<u8>> {
         let version = self.lsm().version();
-        let of_tables = version.tables().flat_map(|handle| [handle.first(), handle.last()]);
-        of_tables.chain(version.covers().bounds()).map(<[u8]>::to_vec).collect()
+        let of_tables = version.tables().flat_map(|reader| [reader.first(), reader.last()]);
+        of_tables.chain(version.paged_ranges().bounds()).map(<[u8]>::to_vec).collect()
     }
 
-    /// What there is, unless the keyspace was dropped.
+    /// The state of the keyspace, unless that was dropped.
     #[inline]
     fn live(&self) -> Result<&Arc<Lsm>> {
         let lsm = self.lsm();
@@ -100,7 +103,7 @@ impl LsmKeyspace {
 
 #[cfg(all(test, not(feature = "loom")))]
 impl LsmKeyspace {
-    /// Has the next scans read again what was kept.
+    /// Empties the block cache, so that the next scans read from disk.
     pub(crate) fn forget_blocks(&self) {
         self.lsm().files.loader().cache().blocks().shrink(usize::MAX);
     }
@@ -120,18 +123,18 @@ impl Engine for LsmKeyspace {
         self.live()?.multi_get(keys, found)
     }
 
-    fn pace(&self, bytes: usize, adds: bool) -> Result<()> {
+    fn throttle(&self, bytes: usize, adds: bool) -> Result<()> {
         let lsm = self.live()?;
         lsm.pace(bytes);
         if adds { lsm.check_space() } else { Ok(()) }
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
-        self.live()?.admit(operation).map(|credit| Admission(credit.words()))
+        self.live()?.admit(operation).map(|reservation| Admission(reservation.words()))
     }
 
     fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
-        self.lsm().apply(Credit::of(admission.0), seq, operation);
+        self.lsm().apply(Reservation::of(admission.0), seq, operation);
     }
 
     fn overwrite(&self, operation: Operation<'_>) -> bool {
@@ -139,34 +142,34 @@ impl Engine for LsmKeyspace {
     }
 
     fn cancel(&self, admission: Admission) {
-        self.lsm().room.give_back(Credit::of(admission.0));
+        self.lsm().slabs.release(Reservation::of(admission.0));
     }
 
     fn first_unflushed(&self) -> Option<Seq> {
-        self.lsm().present.get().first_unflushed()
+        self.lsm().current.get().first_unflushed()
     }
 
     fn begin_flush(&self, below: Seq) {
-        // What goes wrong is met again by who flushes.
+        // An error shows again in the flush itself.
         _ = self.live().and_then(|lsm| lsm.begin_flush(below));
     }
 
     fn flush(&self, below: Seq) -> Result<()> {
-        match self.live().and_then(|lsm| lsm.flush(below).inspect(|()| lsm.call_compaction())) {
-            // It was dropped while the database is flushed: nothing of it is to be kept.
+        match self.live().and_then(|lsm| lsm.flush(below).inspect(|()| lsm.schedule_compaction_if_due())) {
+            // The keyspace was dropped while the database is flushed: none of its records are to be kept.
             Err(Error::Closed { .. }) if self.files.is_retired() => Ok(()),
             flushed => flushed,
         }
     }
 
-    fn checkpoint(&self) -> Result<Root> {
+    fn checkpoint(&self) -> Result<EngineCheckpoint> {
         self.live()?;
         Ok(self.files.root())
     }
 
     fn checkpoint_is_durable(&self) {
-        // What goes wrong stops all writing, and the next opening removes what stays.
-        let _ = self.files.bury();
+        // An error stops all writing, and the next opening deletes the files that stay.
+        let _ = self.files.delete_obsolete();
     }
 
     fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
@@ -184,7 +187,7 @@ impl Engine for LsmKeyspace {
     }
 
     fn recovered(&self) -> Result<()> {
-        self.lsm().ledger().into_iter().for_each(Ledger::replayed);
+        self.lsm().read_checker().into_iter().for_each(ReadChecker::replayed);
         Ok(())
     }
 
@@ -200,9 +203,9 @@ impl Engine for LsmKeyspace {
         self.lsm().stats()
     }
 
-    fn retire(&self) {
+    fn mark_dropped(&self) {
         self.files.retire();
-        self.lsm().front().into_iter().for_each(Front::forget);
+        self.lsm().record_cache().into_iter().for_each(RecordCache::invalidate);
     }
 }
 

@@ -1,61 +1,63 @@
-//! The lsm engine: tables of sorted records in levels, found by small indexes (decisions 11 and 12,
+//! The LSM engine: a log-structured merge tree. Writes go into memtables; flushes write these as sorted tables into
+//! runs of L0; compactions merge the runs into levels. Small indexes find the blocks of a table. Optionally a page
+//! tier, which another engine keeps, holds the oldest records of some ranges below the tables (decisions 11 and 12,
 //! `docs/format/lsm.md`).
 
-mod absorb;
-pub(crate) mod base;
 pub mod blob;
 mod bulk;
 mod check;
-mod clearing;
-mod clock;
-mod compact;
-mod count;
+mod checked_reads;
+mod compaction;
+mod convert_to_pages;
+mod convert_to_tables;
 mod counters;
-mod divert;
+mod cpu_time;
+mod disk_shortage;
+mod eviction_clock;
 mod family;
 mod flush;
-mod handle;
-mod heat;
+mod flush_to_pages;
+mod get;
 mod idle;
-mod install;
+mod index_loads;
 pub(crate) mod keyspace;
-mod layer;
-mod ledger;
-mod lift;
-mod litter;
-mod loads;
-mod lookup;
+mod lazy_slot;
+mod level_iterator;
+pub mod manifest;
 mod memtable;
-mod merged;
-mod moves;
+mod memtable_pool;
+mod merging_iterator;
 mod multi_get;
-mod open;
 mod options;
-mod output;
-mod part;
-mod pool;
-mod pressure;
-pub(crate) mod records;
+pub(crate) mod page_tier;
+mod pending_frees;
+mod raise_floors;
+mod range_copy;
+mod range_size;
+mod reactivate;
+mod read_budget;
+mod read_checker;
+mod read_frequency;
 pub mod repair;
-mod room;
+mod rotate;
+mod run_builder;
+mod run_iterator;
 mod scan;
-mod shortage;
-mod stored;
-pub mod structure;
-mod switch;
+mod slab_reserve;
+pub(crate) mod store;
+mod super_version;
 pub mod table;
 mod table_cache;
+mod table_reader;
 #[cfg(test)]
 mod tests;
-mod toll;
-mod uncover;
+mod tombstones;
 mod version;
-mod view;
-mod witness;
-mod worked;
+mod version_set;
+mod write_stall;
 
 pub(crate) use self::{
-    compact::descent::{Merged, Plan},
-    count::behind,
+    compaction::range_compaction::{RangeCompactionEstimate, RangeCompactionStep},
+    range_size::key_after,
 };
 pub use self::{family::LsmFamily, options::LsmOptions, version::Split};

@@ -1,4 +1,4 @@
-//! Options of an lsm keyspace.
+//! Options of an LSM keyspace: their defaults, bounds, encoding and names.
 
 use std::ops::RangeInclusive;
 
@@ -8,82 +8,83 @@ use ecotone_substrate::{
 };
 
 use super::{
-    structure::Place,
-    table::{Compression, Kind, Wanted},
+    manifest::RunId,
+    table::{Compression, IndexKind, IndexOptions},
 };
 
-/// What stands for no kind of index.
+/// The encoding of `index: None`.
 const AUTO: u8 = 0;
-/// Bytes by which lines may err.
+/// Allowed error of the lines of a PLR index, in bytes.
 const ERROR: RangeInclusive<u32> = 400..=16_384;
-/// Bytes of a memtable, and of a table.
+/// Allowed sizes of a memtable and of a table, and bits of a filter, for each key.
 const MEMTABLE: RangeInclusive<u64> = 1 << 20..=64 << 20;
 const TABLE: RangeInclusive<u64> = 1 << 16..=64 << 20;
 const FILTER_BITS: RangeInclusive<u16> = 0..=32;
-/// Bits that filters above the last level have besides: few keys are there, and each that is found further down was
-/// asked for there first.
+/// Extra bits of filters above the last level: few keys are there, and each lookup that ends further down has asked
+/// these filters first.
 const UPPER_FILTER_BITS: u16 = 4;
-/// A memtable has so much of the budget, unless it was told.
+/// The part of the budget of a memtable, by default.
 const MEMTABLE_PART: u64 = 8;
-/// A table has half of a memtable, unless it was told, and no less than this.
+/// Least size of a table by default; else it is half of a memtable.
 const LEAST_TABLE: u64 = 8 << 20;
-/// A budget has no more tables than that: a job takes ten budgets of tables at most, level 0 and the level below, and
-/// one log record has to name them all.
+/// A budget has at most so many tables: a compaction takes at most ten budgets of tables, L0 and the level below, and
+/// one log record names them all.
 const TABLES: u64 = 4096;
 
-/// What can be chosen when an lsm keyspace is made; kept in its root.
+/// The options of an LSM keyspace, fixed when it is created and kept in its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LsmOptions {
-    /// How the blocks of a table are found (L2); none for whatever costs a table least. Default linear.
-    pub index: Option<Kind>,
-    /// By how many bytes lines of [`Kind::Plr`] may err, 400..=16384. Default 2000.
+    /// The kind of a table's index (L2); `None` for the one that is cheapest for each table. Default linear.
+    pub index: Option<IndexKind>,
+    /// By how many bytes the lines of [`IndexKind::Plr`] may err, 400..=16384. Default 2000.
     pub error: u32,
     /// Bytes of a full memtable, 1 to 64 MiB. Default an eighth of the memory budget, within these.
     pub memtable: Option<u64>,
     /// Bytes of a full table, 64 KiB to 64 MiB, and at least a 4096th of the memory budget. Default half a memtable,
     /// and at least 8 MiB.
     pub table: Option<u64>,
-    /// Bits of each key in a filter of the last level, 0..=32; above it they have 4 more, but for 0. Default 10.
+    /// Bits for each key in a filter of the last level, 0..=32; above that level there are 4 more, unless it is 0.
+    /// Default 10.
     pub filter_bits: u16,
-    /// Whether blocks are packed: LZ4 saves space and reads of cold data, for a few microseconds (computed, not
+    /// The compression of blocks: LZ4 saves space and reads of cold data, for a few microseconds (computed, not
     /// measured) at each access to a block. Default none.
     pub compression: Compression,
 }
 
 impl Default for LsmOptions {
     fn default() -> Self {
-        let (index, compression) = (Some(Kind::Linear), Compression::None);
+        let (index, compression) = (Some(IndexKind::Linear), Compression::None);
         LsmOptions { index, error: 2000, memtable: None, table: None, filter_bits: 10, compression }
     }
 }
 
 impl LsmOptions {
-    /// Bytes of a full memtable within a budget of memory.
+    /// Bytes of a full memtable for a memory budget.
     pub fn memtable_bytes(&self, budget: usize) -> u64 {
         self.memtable.unwrap_or((budget as u64 / MEMTABLE_PART).clamp(*MEMTABLE.start(), *MEMTABLE.end()))
     }
 
-    /// Bytes of a full table within a budget of memory.
+    /// Bytes of a full table for a memory budget.
     pub fn table_bytes(&self, budget: usize) -> u64 {
         self.table
             .unwrap_or((self.memtable_bytes(budget) / 2).max(LEAST_TABLE))
             .max((budget as u64 / TABLES).min(*TABLE.end()))
     }
 
-    /// Bits of each key in a filter of a table at a place.
-    pub(super) fn filter_bits_at(&self, place: Place) -> u16 {
-        let more = if place == Place::Level(1) || self.filter_bits == 0 { 0 } else { UPPER_FILTER_BITS };
+    /// Bits for each key in a filter of a table in a run or level.
+    pub(super) fn filter_bits_at(&self, run_id: RunId) -> u16 {
+        let more = if run_id == RunId::LAST || self.filter_bits == 0 { 0 } else { UPPER_FILTER_BITS };
         (self.filter_bits + more).min(*FILTER_BITS.end())
     }
 
-    /// What an index should be like of a table of which so much is read.
-    pub fn wanted(&self, heat: f64) -> Wanted {
-        Wanted { kind: self.index, error: self.error, heat }
+    /// The index options of a table with this read frequency.
+    pub fn wanted(&self, read_frequency: f64) -> IndexOptions {
+        IndexOptions { kind: self.index, error: self.error, read_frequency }
     }
 
-    /// Appends them to a root.
+    /// Appends the options to a root.
     pub(super) fn encode(self, w: &mut Writer) {
-        w.u8(self.index.map_or(AUTO, Kind::number)).u32(self.error);
+        w.u8(self.index.map_or(AUTO, IndexKind::number)).u32(self.error);
         w.u64(self.memtable.unwrap_or(0)).u64(self.table.unwrap_or(0)).u8(self.filter_bits as u8);
         w.u8(self.compression.number());
     }
@@ -93,7 +94,9 @@ impl LsmOptions {
         let start = r.position();
         let index = match r.u8()? {
             AUTO => None,
-            number => Some(Kind::of(number).ok_or_else(|| Malformed::new(start, "there is no such kind of index"))?),
+            number => {
+                Some(IndexKind::of(number).ok_or_else(|| Malformed::new(start, "there is no such kind of index"))?)
+            }
         };
         let told = |bytes: u64| Some(bytes).filter(|bytes| *bytes > 0);
         let (error, memtable, table, filter_bits) = (r.u32()?, told(r.u64()?), told(r.u64()?), r.u8()?.into());
@@ -114,7 +117,7 @@ impl LsmOptions {
             && FILTER_BITS.contains(&self.filter_bits)
     }
 
-    /// The options that settings by name ask for; what they do not name keeps its default.
+    /// Parses settings by name; options that they do not name keep their defaults.
     ///
     /// # Errors
     /// If there is no such option, or it cannot have that value.
@@ -150,8 +153,8 @@ fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
     })
 }
 
-fn kind(value: &str) -> Result<Option<Kind>> {
-    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == value);
+fn kind(value: &str) -> Result<Option<IndexKind>> {
+    let kind = IndexKind::ALL.into_iter().find(|kind| kind.name() == value);
     if kind.is_some() || value == "auto" {
         return Ok(kind);
     }
@@ -165,7 +168,7 @@ mod tests {
     #[test]
     fn settings_are_read_and_checked() {
         let set = |name: &str, value: &str| LsmOptions::parse(&[(name.to_owned(), value.to_owned())]);
-        assert_eq!(set("index", "plr").unwrap().index, Some(Kind::Plr));
+        assert_eq!(set("index", "plr").unwrap().index, Some(IndexKind::Plr));
         assert_eq!(set("index", "auto").unwrap().index, None);
         assert_eq!(set("error", "400").unwrap().error, 400);
         assert_eq!(set("memtable", "1048576").unwrap().memtable, Some(1 << 20));
@@ -197,9 +200,9 @@ mod tests {
 
     #[test]
     fn filters_have_more_bits_above_the_last_level() {
-        let of = |filter_bits, place| LsmOptions { filter_bits, ..LsmOptions::default() }.filter_bits_at(place);
-        let places = [Place::Run(3), Place::Level(2), Place::Level(1)];
-        assert_eq!([10, 0, 30].map(|bits| places.map(|place| of(bits, place))), [[14, 14, 10], [0; 3], [32, 32, 30]]);
+        let of = |filter_bits, run_id| LsmOptions { filter_bits, ..LsmOptions::default() }.filter_bits_at(run_id);
+        let places = [RunId::L0(3), RunId::at_depth(2), RunId::LAST];
+        assert_eq!([10, 0, 30].map(|bits| places.map(|run_id| of(bits, run_id))), [[14, 14, 10], [0; 3], [32, 32, 30]]);
     }
 
     #[test]
@@ -210,7 +213,7 @@ mod tests {
             LsmOptions::decode(&mut Reader::new(w.as_slice())).is_ok_and(|read| read == options)
         };
         let options = LsmOptions {
-            index: Some(Kind::Plr),
+            index: Some(IndexKind::Plr),
             memtable: Some(1 << 20),
             table: Some(1 << 20),
             ..LsmOptions::default()

@@ -1,10 +1,10 @@
-//! The page cache: pages that scans came to lately (T17; decision 8). A database has one for the pages of its trees and
+//! The page cache: pages that scans visited lately (T17; decision 8). A database has one for the pages of its trees and
 //! one, the *block cache*, for the blocks of its tables (decision 11, "Caches").
 //!
-//! The record cache serves points and is blind to scans: whether a key between two cached ones is absent only its page
-//! knows. Pages come in when a scan opens them, and lie here as they were checked. Invariants 17 to 19 and the division
-//! of the memory are in `docs/decisions/0008-pages-for-scans.md`; a shard is in [`shard`], how it finds a page in
-//! [`table`].
+//! The record cache serves point reads and cannot serve scans: only the page tells whether a key between two cached
+//! ones exists. Pages are admitted when a scan opens them, and are cached in their verified form. Invariants 17 to 19
+//! and the division of the memory are in `docs/decisions/0008-pages-for-scans.md`; a shard is in [`shard`], the lookup
+//! of pages in [`table`].
 
 mod shard;
 mod table;
@@ -18,7 +18,7 @@ use std::sync::{
 
 use ecotone_substrate::{
     bug,
-    memory::{Component, Held, Memory, Share, gather},
+    memory::{CacheComponents, Component, Memory, Share, gather},
 };
 use ecotone_sys::{
     chunk::Size,
@@ -28,11 +28,11 @@ use ecotone_sys::{
 use self::shard::Shard;
 pub(crate) use self::table::PageId;
 
-/// Budget that one shard serves at most, in bytes: as many pages as half of a table.
+/// Budget that one shard serves at most, in bytes: as many pages as fill half of a table.
 const SHARD_BUDGET: usize = 8 << 20;
-/// Counters of writes.
+/// Number of write counters.
 const STRIPES: usize = 1 << 12;
-/// The moment before a page is read.
+/// The value of a page's write counter before the page is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ticket(u32);
 
@@ -40,27 +40,27 @@ pub(crate) struct Ticket(u32);
 #[derive(Debug)]
 pub(crate) struct PageCache {
     shards: Box<[Mutex<Shard>]>,
-    /// By stripe: how often pages were written.
+    /// Write counters of pages, by stripe.
     versions: Box<[AtomicU32]>,
     memory: Arc<Memory>,
-    /// What it leases.
+    /// The memory component that the cache leases from.
     component: &'static [Component; 1],
-    /// The number of the next table whose blocks come in.
+    /// The next table number to allocate.
     tables: AtomicU64,
-    /// Its claim, once there was a page to keep: who does not scan gives nothing up for it.
+    /// Its memory share, claimed with the first page to keep: without scans the cache takes no memory from others.
     share: Once<Share>,
     /// Where the next search for a slab begins.
-    turn: AtomicUsize,
+    next_shard: AtomicUsize,
     this: Weak<PageCache>,
 }
 
 impl PageCache {
-    /// An empty cache of pages of trees that will lease from `memory`.
+    /// Creates an empty cache for tree pages that leases from `memory`.
     pub(crate) fn of_pages(memory: Arc<Memory>) -> Arc<PageCache> {
         PageCache::new(memory, &[Component::PageCache])
     }
 
-    /// One of blocks of tables.
+    /// Creates an empty cache for blocks of tables.
     pub(crate) fn of_blocks(memory: Arc<Memory>) -> Arc<PageCache> {
         PageCache::new(memory, &[Component::BlockCache])
     }
@@ -74,12 +74,12 @@ impl PageCache {
             component,
             tables: AtomicU64::new(0),
             share: Once::new(),
-            turn: AtomicUsize::new(0),
+            next_shard: AtomicUsize::new(0),
             this: this.clone(),
         })
     }
 
-    /// A number for a table. None is given twice, so nobody asks for blocks of one that is gone.
+    /// Allocates a number for a table. None is given twice, so blocks of a removed table are never found again.
     pub(crate) fn number_of_table(&self) -> Option<u32> {
         u32::try_from(self.tables.fetch_add(1, Ordering::Relaxed)).ok()
     }
@@ -92,33 +92,33 @@ impl PageCache {
         &self.versions[(id.hash() >> 52) as usize & (STRIPES - 1)]
     }
 
-    /// To be taken before a page is read that may come in then.
+    /// Taken before a page is read that may be admitted later.
     pub(crate) fn ticket(&self, id: PageId) -> Ticket {
         Ticket(self.version(id).load(Ordering::SeqCst))
     }
 
-    /// Whether a page is here. An access raises its priority.
+    /// Whether a page is cached. Counts as an access, which raises its priority.
     pub(crate) fn touch(&self, id: PageId) -> bool {
         self.share.get().is_some() && self.shard(id).touch(id)
     }
 
-    /// Whether a page is here. That is no access.
+    /// Whether a page is cached, without counting an access.
     pub(crate) fn has(&self, id: PageId) -> bool {
         self.share.get().is_some() && self.shard(id).has(id)
     }
 
-    /// Copies a page, if it is still here.
+    /// Copies a page, if it is still cached.
     pub(crate) fn copy(&self, id: PageId, to: &mut [u8]) -> bool {
         self.shard(id).copy(id, to)
     }
 
-    /// Copies a page, if it is here, which counts as an access.
+    /// Copies a page, if it is cached, and counts an access.
     pub(crate) fn read(&self, id: PageId, to: &mut [u8]) -> bool {
         self.share.get().is_some() && self.shard(id).read(id, to)
     }
 
-    /// Takes a page in that was read after `ticket` was taken and was checked, unless it was written meanwhile
-    /// (invariant 18). Waits for nothing.
+    /// Admits a page that was read after `ticket` was taken and was verified, unless it was written meanwhile
+    /// (invariant 18). Never waits.
     pub(crate) fn admit(&self, id: PageId, page: &[u8], ticket: Ticket) {
         let share = self.share.get_or_init(|| self.join());
         let mut shard = self.shard(id);
@@ -128,7 +128,7 @@ impl PageCache {
         let is_refused = shard.admit(id, page, (&self.memory, self.component[0]));
         drop(shard);
         if is_refused {
-            // Memory that comes free this way is there for the next pages.
+            // Memory reclaimed this way serves the next pages.
             share.reclaim(Size::Slab.bytes());
         }
     }
@@ -136,13 +136,13 @@ impl PageCache {
     fn join(&self) -> Share {
         let this = self.this.clone();
         self.memory.join(
-            Held::Components(self.component),
+            CacheComponents::Components(self.component),
             Box::new(move |bytes| this.upgrade().map_or(0, |cache| cache.shrink(bytes))),
         )
     }
 
-    /// Forgets a page that was written: the new bytes are on disk, and neither the record cache nor the index has come
-    /// to rely on them yet (invariant 17).
+    /// Removes a page that was written: the new bytes are on disk, and neither the record cache nor the index relies on
+    /// them yet (invariant 17).
     pub(crate) fn forget(&self, id: PageId) {
         if bug!(KeepPage) {
             return;
@@ -151,34 +151,34 @@ impl PageCache {
         self.shard(id).forget(id);
     }
 
-    /// Forgets the pages of a keyspace. What a late scan brings in after that nobody asks for, since no number is given
-    /// twice.
+    /// Removes the pages of a keyspace. A late scan may admit pages afterwards; they are never found, since no keyspace
+    /// number is used twice.
     pub(crate) fn forget_keyspace(&self, keyspace: u16) {
         self.shards.iter().for_each(|shard| shard.lock().forget_keyspace(keyspace));
     }
 
-    /// Counts requests for pages that are not here, and those that were saved.
+    /// Counts requests for pages that are not cached, and requests that the cache saved.
     pub(crate) fn count(&self, requests: usize) {
         if let Some(share) = self.share.get() {
             share.count(requests as u64);
         }
     }
 
-    /// Gives whole slabs back to the budget; gives the bytes.
+    /// Gives whole slabs back to the budget; returns the bytes.
     pub(crate) fn shrink(&self, bytes: usize) -> usize {
         gather(bytes, self.shards.len(), || {
-            let number = self.turn.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
+            let number = self.next_shard.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
             self.shards[number].lock().give_back()
         })
     }
 
-    /// Gives the slabs back in which no page is left, after many were forgotten: nobody would ask this cache for them
-    /// while it has less than its part.
+    /// Gives back slabs without pages, after many were removed: while the cache has less than its share, the budget
+    /// does not ask it to shrink.
     pub(crate) fn trim(&self) {
         self.shards.iter().for_each(|shard| shard.lock().trim());
     }
 
-    /// Its pages and their bytes, hits and misses.
+    /// Cached pages and their bytes, hits and misses.
     pub(crate) fn counts(&self) -> [u64; 4] {
         let mut sum = [0; 3];
         for shard in &self.shards {

@@ -1,4 +1,4 @@
-//! A part of the page cache under one mutex: slabs cut into frames, and a clock over the table's entries.
+//! A shard of the page cache under one mutex: slabs cut into frames, and a clock over the table's entries.
 
 use ecotone_substrate::{
     limits::PAGE,
@@ -10,16 +10,16 @@ use super::table::{Entry, FRAMES, PLACES, PageId, Table};
 
 /// Frames of a slab.
 const SLAB_FRAMES: usize = Size::Slab.bytes() / PAGE;
-/// After a refusal the budget is asked again after so many pages.
+/// Pages to admit after a refusal before the budget is asked again.
 const PATIENCE: u8 = 63;
 
-/// One shard. Only whole slabs go from cache to cache, so it cuts them into frames itself.
+/// One shard. Only whole slabs move between caches, so the shard cuts them into frames itself.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     table: Option<Table>,
     slabs: Vec<Option<Block>>,
     free: Vec<u16>,
-    /// The places in the table that the clock, and who forgets ghosts, look at next.
+    /// The next places in the table for the clock and for the sweep of ghosts.
     hand: usize,
     broom: usize,
     /// Entries with a frame, and without one.
@@ -27,7 +27,7 @@ pub(super) struct Shard {
     ghosts: usize,
     hits: u64,
     misses: u64,
-    /// Pages that come in before the budget is asked for a slab.
+    /// Pages to admit before the budget is asked for a slab.
     patience: u8,
 }
 
@@ -38,7 +38,7 @@ impl Shard {
         Some((place, table.get(place)?))
     }
 
-    /// Whether a page is here, which counts as an access.
+    /// Whether a page is cached; counts as an access.
     pub(super) fn touch(&mut self, id: PageId) -> bool {
         let page = self.find(id).filter(|(_, entry)| entry.frame().is_some());
         match (page, &mut self.table) {
@@ -51,12 +51,12 @@ impl Shard {
         page.is_some()
     }
 
-    /// Whether a page is here, without an access.
+    /// Whether a page is cached, without counting an access.
     pub(super) fn has(&self, id: PageId) -> bool {
         self.find(id).is_some_and(|(_, entry)| entry.frame().is_some())
     }
 
-    /// Copies a page, if it is here.
+    /// Copies a page, if it is cached.
     pub(super) fn copy(&self, id: PageId, to: &mut [u8]) -> bool {
         let frame = self.find(id).and_then(|(_, entry)| entry.frame());
         frame.is_some_and(|frame| {
@@ -65,13 +65,13 @@ impl Shard {
         })
     }
 
-    /// Copies a page, if it is here, which counts as an access.
+    /// Copies a page, if it is cached, and counts an access.
     pub(super) fn read(&mut self, id: PageId, to: &mut [u8]) -> bool {
         self.touch(id) && self.copy(id, to)
     }
 
-    /// Takes in a page unless it is here. When memory is short, only one that was here or was refused lately. True if
-    /// the budget is to be asked for more.
+    /// Admits a page unless it is cached. When memory is short, it admits only pages that were cached or refused
+    /// lately. True if the budget should be asked for more.
     pub(super) fn admit(&mut self, id: PageId, page: &[u8], memory: (&Memory, Component)) -> bool {
         let known = self.find(id).map(|(_, entry)| entry.frame());
         if let Some(Some(_)) = known {
@@ -85,7 +85,7 @@ impl Shard {
         match frame {
             Some(frame) => {
                 self.frame_mut(frame).copy_from_slice(page);
-                // Only now: the clock may have come past it.
+                // Only now, since the clock may have passed it.
                 self.forget(id);
                 self.pages += 1;
             }
@@ -107,7 +107,7 @@ impl Shard {
         self.remove_where(|entry| entry.id().keyspace() == keyspace);
     }
 
-    /// Gives back the slab whose pages are least worth, and with the last one the table; gives the bytes.
+    /// Gives back the slab with the least valuable pages, and with the last slab the table; returns the bytes.
     pub(super) fn give_back(&mut self) -> usize {
         let mut worth: Vec<u64> = vec![0; self.slabs.len()];
         for (_, entry) in self.table.iter().flat_map(Table::entries) {
@@ -128,7 +128,7 @@ impl Shard {
         given
     }
 
-    /// Gives back the slabs without pages.
+    /// Gives back slabs without pages.
     pub(super) fn trim(&mut self) {
         let mut free: Vec<usize> = vec![0; self.slabs.len()];
         self.free.iter().for_each(|frame| free[slab_of(*frame)] += 1);
@@ -142,7 +142,7 @@ impl Shard {
         [self.pages as u64, self.hits, self.misses]
     }
 
-    /// Leases a slab, not too often after a refusal.
+    /// Leases a slab, but not too often after a refusal.
     fn grow(&mut self, (memory, component): (&Memory, Component)) -> bool {
         if self.patience > 0 {
             self.patience -= 1;
@@ -165,7 +165,7 @@ impl Shard {
         self.patience == 0
     }
 
-    /// Evicts the first page that the clock finds at priority 0, lowering others on its way; gives its frame.
+    /// Evicts the first page that the clock finds at priority 0, lowering others on the way; returns its frame.
     fn evict(&mut self) -> Option<u16> {
         let table = self.table.as_mut().filter(|_| self.pages > 0)?;
         loop {
@@ -178,7 +178,7 @@ impl Shard {
         }
     }
 
-    /// Forgets ghosts while there are more of them than pages, or the table is half full.
+    /// Removes ghosts while there are more of them than pages, or the table is half full.
     fn sweep(&mut self) {
         while self.ghosts > self.pages.min((PLACES / 2).saturating_sub(self.pages)) {
             self.broom += 1;

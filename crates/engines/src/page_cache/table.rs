@@ -1,4 +1,4 @@
-//! Finds the frame of a page: open addressing with linear probing, in one leased slab.
+//! The hash table from a page to its frame: open addressing with linear probing, in one leased slab.
 
 use ecotone_sys::chunk::{Block, Size};
 
@@ -7,12 +7,12 @@ use ecotone_sys::chunk::{Block, Size};
 pub(crate) struct PageId(u64);
 
 impl PageId {
-    /// A page of a tree, whose keyspace has this number within the process.
+    /// A page of a tree; `keyspace` is its number within the process.
     pub(crate) fn of_tree(keyspace: u16, page: u32) -> PageId {
         PageId(u64::from(keyspace) << 32 | u64::from(page))
     }
 
-    /// A page of the blocks of a table, by [its number](super::PageCache::number_of_table).
+    /// A page of the blocks of a table, by [the table's number](super::PageCache::number_of_table).
     pub(crate) fn of_table(table: u32, page: u16) -> PageId {
         PageId(u64::from(table) << 16 | u64::from(page))
     }
@@ -22,25 +22,25 @@ impl PageId {
         (self.0 >> 32) as u16
     }
 
-    /// Its lower bits pick the shard, the next ones the place in the table, the upper ones the stripe.
+    /// The lower bits pick the shard, the next ones the place in the table, the upper ones the stripe.
     pub(super) fn hash(self) -> u64 {
         let mixed = (self.0 ^ self.0 >> 17).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93)
     }
 }
 
-/// What an entry says: a page (48 bits), its frame (12), its priority (3), and that there is one (1). Zero is an empty
-/// place. An entry without a frame is a *ghost*: of a page that did not come in when it was read.
+/// An entry: a page (48 bits), its frame (12), its priority (3), and a used bit (1). Zero is an empty place. An entry
+/// without a frame is a *ghost*: it remembers a page that was read but not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry(u64);
 
-/// The frame of a ghost.
+/// The frame number of a ghost.
 const GHOST: u16 = (1 << 12) - 1;
-/// Frames that entries can tell apart.
+/// The number of frames that entries can address.
 pub(super) const FRAMES: usize = GHOST as usize;
 /// The highest priority.
 const MAX_PRIORITY: u64 = 7;
-/// Bits of an entry below the page.
+/// Bits of an entry below the frame.
 const FRAME_BITS: u32 = 4;
 
 impl Entry {
@@ -52,7 +52,7 @@ impl Entry {
         PageId(self.0 >> 16)
     }
 
-    /// Its frame; none for a ghost.
+    /// The frame; none for a ghost.
     pub(super) fn frame(self) -> Option<u16> {
         let frame = (self.0 >> FRAME_BITS) as u16 & GHOST;
         (frame != GHOST).then_some(frame)
@@ -67,15 +67,15 @@ impl Entry {
     }
 }
 
-/// Places of a table: twice as many as frames.
+/// Places of a table: twice the number of frames.
 pub(super) const PLACES: usize = Size::Slab.bytes() / size_of::<u64>();
 
-/// Entries in a leased slab. The shard sees to it that some places are empty, so every search ends.
+/// The entries, in a leased slab. The shard keeps some places empty, so every search ends.
 #[derive(Debug)]
 pub(super) struct Table(Block);
 
 impl Table {
-    /// An empty one in `block`.
+    /// Creates an empty table in `block`.
     pub(super) fn new(mut block: Block) -> Table {
         block.fill(0);
         Table(block)
@@ -95,7 +95,7 @@ impl Table {
         (id.hash() >> 24) as usize % PLACES
     }
 
-    /// The place of a page, or the empty one where it would be.
+    /// The place of a page, or the empty place where its entry would go.
     fn search(&self, id: PageId) -> Result<usize, usize> {
         let mut place = Self::home(id);
         loop {
@@ -107,17 +107,17 @@ impl Table {
         }
     }
 
-    /// Its place.
+    /// The place of a page.
     pub(super) fn find(&self, id: PageId) -> Option<usize> {
         self.search(id).ok()
     }
 
-    /// All entries, with their places.
+    /// All entries with their places.
     pub(super) fn entries(&self) -> impl Iterator<Item = (usize, Entry)> {
         (0..PLACES).filter_map(|place| Some((place, self.get(place)?)))
     }
 
-    /// Adds a page, at priority 0, or a ghost.
+    /// Inserts a page at priority 0, or a ghost.
     pub(super) fn insert(&mut self, id: PageId, frame: Option<u16>) {
         let place = self.search(id).unwrap_or_else(|empty| empty);
         self.set(place, Some(Entry::new(id, frame.unwrap_or(GHOST))));
@@ -130,18 +130,18 @@ impl Table {
         }
     }
 
-    /// Lowers it; false if it was 0 already.
+    /// Lowers the priority; false if it was 0 already.
     pub(super) fn demote(&mut self, place: usize) -> bool {
         let Some(entry) = self.get(place).filter(|entry| entry.priority() > 0) else { return false };
         self.set(place, Some(entry.with_priority(entry.priority() - 1)));
         true
     }
 
-    /// Removes the entry at a place, and moves those behind it that would not be found any more.
+    /// Removes the entry at a place, and moves later entries of its cluster that would no longer be found.
     pub(super) fn remove(&mut self, place: usize) {
         let (mut hole, mut next) = (place % PLACES, place + 1);
         while let Some(entry) = self.get(next) {
-            // How far the entry is from its home, and from the hole.
+            // The distance of the entry from its home place, and from the hole.
             let (way, gap) = ((next + PLACES - Self::home(entry.id())) % PLACES, (next + PLACES - hole) % PLACES);
             if way >= gap {
                 self.set(hole, Some(entry));

@@ -1,23 +1,23 @@
-//! What the repairs of all engines have in common: where they read, and what they tell (decision 7).
+//! Shared parts of the engines' salvage code: its source and its report (decision 7).
 
-mod beginning;
-mod findings;
+mod first_page;
+mod report;
 
 use std::sync::Arc;
 
 use ecotone_substrate::{double_write::SavedPages, memory::Memory, storage::Storage};
 
-pub(crate) use self::beginning::Beginning;
-pub use self::findings::{Findings, KeyRange, Problems, Ranges, behind, survive};
+pub(crate) use self::first_page::FirstPage;
+pub use self::report::{KeyRange, Problems, Ranges, SalvageReport, key_successor, separate_damage};
 
-/// Where a keyspace is read from, and what with.
+/// The source that a keyspace is salvaged from.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct SalvageSource {
     /// The directory. Nothing is written to it.
     pub storage: Arc<dyn Storage>,
     /// Another directory, for scratch files where memory is short.
     pub scratch: Arc<dyn Storage>,
-    /// The budget.
+    /// The memory budget.
     pub memory: Arc<Memory>,
     /// The double-write area of the directory, if it can be read.
     pub saved: Option<Arc<SavedPages>>,

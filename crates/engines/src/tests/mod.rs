@@ -26,7 +26,7 @@ pub(crate) fn context(environment: &Environment, log: WalOptions, logged: bool, 
     let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
     let wal = Wal::create(environment.clone(), log).unwrap();
     let shared = Shared::new(environment.clone(), wal, Arc::new(double_write), Arc::new(SimClock::new(seed)));
-    Context { keyspace: 3, logged, part: None, settings: Vec::new(), shared }
+    Context { keyspace: 3, logged, sub_engine: None, settings: Vec::new(), shared }
 }
 
 /// A number of a keyspace.

@@ -18,9 +18,9 @@ pub(crate) fn all_orders<W: 'static>(
 
 /// Another thread of a model.
 pub(crate) fn spawn<W: 'static, T: 'static>(
-    world: &Arc<W>,
+    fixture: &Arc<W>,
     work: impl FnOnce(&W) -> T + 'static,
 ) -> thread::JoinHandle<T> {
-    let world = world.clone();
-    thread::spawn(move || work(&world))
+    let fixture = fixture.clone();
+    thread::spawn(move || work(&fixture))
 }

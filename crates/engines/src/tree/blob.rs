@@ -4,16 +4,17 @@ use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
 use super::{TreeOptions, index::TreeRoot};
 
-/// The form of the root. The one before had none: it began with the option `fill`, which is at least 50.
+/// Version of the root's format. The format before had no version byte: it began with the option `fill`, which is at
+/// least 50.
 const FORM: u8 = 2;
-/// Bytes of options in the form before.
+/// Bytes of options in the format before.
 const OLD_OPTIONS: usize = 2;
 
-/// What a checkpoint leaves of a tree.
+/// The durable description of a tree that a checkpoint writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Blob {
     pub(crate) options: TreeOptions,
-    /// The highest production id given out.
+    /// The highest production id allocated.
     pub(crate) production: u32,
     pub(crate) index: TreeRoot,
 }
@@ -27,7 +28,7 @@ impl Blob {
         w.finish()
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     pub(crate) fn decode(bytes: &[u8]) -> Result<Blob, Malformed> {
         if let Some(([fill, neighbours], index)) =
             bytes.split_first_chunk::<OLD_OPTIONS>().filter(|(options, _)| options[0] >= 50)

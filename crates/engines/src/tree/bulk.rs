@@ -1,8 +1,10 @@
-//! Sorted bulk load: full pages, straight into free space, a chunk at a time (decision 2, "Bulk load").
+//! Sorted bulk load: writes full pages into free space, one chunk of records at a time (decision 2, "Bulk load").
 
 use ecotone_substrate::{Result, limits::PAGE};
 
-use super::{Tree, records::Records, reorganise::Neighbourhood, share::Share, store::Located};
+use super::{
+    Tree, records::Records, reorganise::ReorganisationUnit, segment_update::SegmentUpdate, store::SegmentRange,
+};
 use crate::{bulk::ascends, engine::Record};
 
 /// Bytes of records in one chunk.
@@ -37,8 +39,8 @@ impl Tree {
         }
     }
 
-    /// Loads a chunk, segment by segment: mostly all of it goes into the last one, but others may have written above it
-    /// meanwhile, and these have segments of their own then.
+    /// Loads a chunk, segment by segment. Usually all records go into the last segment. Concurrent writers may have
+    /// added records above the last key meanwhile; those have segments of their own.
     fn load_chunk(&self, chunk: Records) -> Result<u64> {
         let mut loaded = 0;
         while loaded < chunk.len() {
@@ -49,7 +51,7 @@ impl Tree {
                 if let Some(at) = self.claim_segment(&mut claim, &self.store.locate(key)) {
                     break at;
                 }
-                // Its holder is in the middle of a write-out.
+                // Another operation, such as a write-out, holds the claim.
                 self.context.shared.health.check()?;
                 ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
             };
@@ -60,15 +62,15 @@ impl Tree {
         Ok(loaded as u64)
     }
 
-    /// Replaces a claimed segment by its own records and these.
-    fn load_into(&self, at: Located, records: Records) -> Result<()> {
+    /// Replaces a claimed segment by its own records merged with `records`.
+    fn load_into(&self, at: SegmentRange, records: Records) -> Result<()> {
         let is_last = at.upper.is_none();
-        let mut hood = Neighbourhood::new(vec![Share::empty(at)]);
+        let mut hood = ReorganisationUnit::new(vec![SegmentUpdate::empty(at)]);
         hood.records = records;
-        let layout = |tree: &Tree, hood: &Neighbourhood<'_>| {
+        let layout = |tree: &Tree, hood: &ReorganisationUnit<'_>| {
             Some(tree.plan(&hood.records, hood.lower(), hood.upper(), is_last.then_some(tree.options.fill)))
         };
-        // This is the caller's thread; what panics on the scheduler's is seen to there.
+        // This runs on the caller's thread. On the scheduler's threads the scheduler handles panics.
         self.context.shared.health.unless_panics("a bulk load", || self.rebuild(vec![hood], layout).map(drop))
     }
 }

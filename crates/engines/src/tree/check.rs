@@ -1,23 +1,23 @@
-//! A full check of a tree: every page of every segment, against the index and against itself.
+//! A full check of a tree: every page of every segment is checked against the index and for its own consistency.
 
 use ecotone_substrate::{Result, page::Page};
 
 use super::{
     Tree,
     dirty::DirtyRecords,
-    index::Home,
+    index::PagePair,
     merge,
+    page_allocator::IoPurpose,
     records::Records,
-    space::Cause,
-    store::{Located, Pages, ascending},
+    store::{Pages, SegmentRange, ascending},
 };
 use crate::engine::Check;
 
-/// Segments that are checked at once.
+/// Segments listed for one step of the check.
 const WINDOW: usize = 32;
 
 impl Tree {
-    /// Reads and checks every segment. Writers go on meanwhile.
+    /// Reads and checks every segment. Writers run concurrently.
     pub(crate) fn check_all(&self) -> Result<Check> {
         let mut check = Check::default();
         let mut next = Some(Vec::new());
@@ -27,12 +27,12 @@ impl Tree {
         Ok(check)
     }
 
-    /// Checks some segments from the one that `start` belongs to; gives where to go on.
+    /// Checks some segments, beginning with the one that holds `start`. Returns the key to continue at.
     fn check_window(&self, start: Vec<u8>, check: &mut Check) -> Result<Option<Vec<u8>>> {
         let mut next = start;
         for at in ascending(&self.store.index.snapshot(), &next, WINDOW) {
             if !self.check_segment(&at, &next, check)? {
-                // It was reorganised since it was listed.
+                // The segment was reorganised after it was listed.
                 return Ok(Some(next));
             }
             let Some(upper) = at.upper else { return Ok(None) };
@@ -41,10 +41,10 @@ impl Tree {
         Ok(Some(next))
     }
 
-    /// Checks one segment, under a claim, so that a page that fails is damaged and not being written. Counts the
-    /// records from `from` on, since what lies before may have been counted as another segment's. False if the index
-    /// has moved on.
-    fn check_segment(&self, at: &Located, from: &[u8], check: &mut Check) -> Result<bool> {
+    /// Checks one segment under a claim, so that a page that fails is damaged and not being written. Counts the records
+    /// from `from` on; records below `from` may have been counted with another segment. Returns false if the index no
+    /// longer has this segment.
+    fn check_segment(&self, at: &SegmentRange, from: &[u8], check: &mut Check) -> Result<bool> {
         let mut claim = self.store.claims.claim();
         let at = loop {
             if let Some(at) = self.claim_segment(&mut claim, at) {
@@ -61,8 +61,8 @@ impl Tree {
             at.stretches().map(|stretch| self.cache.peek_all(self.space(), &stretch)).collect()
         };
         check.pages += at.segment.all_pages().count() as u64;
-        let homes: Vec<Home> = at.segment.homes().collect();
-        let checked = self.store.read(&homes, Cause::Check).and_then(|stored| {
+        let homes: Vec<PagePair> = at.segment.page_pairs().collect();
+        let checked = self.store.read(&homes, IoPurpose::Check).and_then(|stored| {
             let pages = self.store.claimed_segment(&at, &stored)?;
             let homes = homes.iter().zip(&pages).zip(&dirty);
             Ok(homes
@@ -71,15 +71,15 @@ impl Tree {
         });
         match checked {
             Ok(records) => check.records += records,
-            Err(error) => check.found(error)?,
+            Err(error) => check.add_problem(error)?,
         }
         Ok(true)
     }
 
-    /// Records of a home from `from` on.
+    /// Counts the records of a page pair from `from` on.
     fn count(
         &self,
-        home: Home,
+        home: PagePair,
         pages: &Pages<'_>,
         dirty: &DirtyRecords,
         from: &[u8],

@@ -1,15 +1,16 @@
-//! Claims on base pages: one background operation at a time works on a segment (decision 2, invariants 6 and 8).
+//! Claims on base pages. A claim gives one background operation exclusive use of a segment (decision 2, invariants 6
+//! and 8).
 
 use std::{
     collections::{HashMap, hash_map::Entry},
     ops::Range,
 };
 
-use ecotone_substrate::held::{self, Held, Kind};
+use ecotone_substrate::lock_rank::{self, HeldRank, LockRank};
 use ecotone_sys::primitive::Mutex;
 
-/// The base pages that are claimed, and by how many. A claim is only ever tried: whoever fails does something else or
-/// comes back.
+/// The claimed base pages, each with its number of claims. A claim never blocks: an operation that fails to claim does
+/// something else or retries.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     pages: Mutex<HashMap<u32, u32>>,
@@ -20,23 +21,23 @@ pub(crate) struct Claims {
 pub(crate) struct Claim<'a> {
     claims: &'a Claims,
     pages: Vec<u32>,
-    _held: Held,
+    _held: HeldRank,
 }
 
 impl Claims {
     /// An empty claim, to be extended.
     pub(crate) fn claim(&self) -> Claim<'_> {
-        Claim { claims: self, pages: Vec::new(), _held: held::hold(Kind::Claims) }
+        Claim { claims: self, pages: Vec::new(), _held: lock_rank::hold(LockRank::Claims) }
     }
 
-    /// Whether somebody holds `page`.
+    /// Whether `page` is claimed.
     pub(crate) fn is_claimed(&self, page: u32) -> bool {
         self.pages.lock().contains_key(&page)
     }
 }
 
 impl Claim<'_> {
-    /// Adds pages; false, and none of them, if one is claimed already, also by this claim.
+    /// Adds pages. Returns false and adds none if one of them is claimed already, also by this claim.
     pub(crate) fn try_add(&mut self, pages: Range<u32>) -> bool {
         let mut claimed = self.claims.pages.lock();
         let is_free = pages.clone().all(|page| !claimed.contains_key(&page));
@@ -47,7 +48,8 @@ impl Claim<'_> {
         is_free
     }
 
-    /// Adds a page that nobody can find yet. Whoever has just given it back may hold his claim for a moment.
+    /// Adds a page that no reader can find yet. The operation that has just freed the page may hold its claim a moment
+    /// longer, so a page can have two claims here.
     pub(crate) fn add_new(&mut self, page: u32) {
         *self.claims.pages.lock().entry(page).or_default() += 1;
         self.pages.push(page);
@@ -113,25 +115,25 @@ mod orders {
     #[test]
     fn two_who_want_the_same_pages_never_hold_one_both() {
         model(|| {
-            let world = Arc::new((Claims::default(), [AtomicUsize::new(0), AtomicUsize::new(0)]));
-            let work = |world: &(Claims, [AtomicUsize; 2]), order: [usize; 2]| {
-                let mut claim = world.0.claim();
+            let fixture = Arc::new((Claims::default(), [AtomicUsize::new(0), AtomicUsize::new(0)]));
+            let work = |fixture: &(Claims, [AtomicUsize; 2]), order: [usize; 2]| {
+                let mut claim = fixture.0.claim();
                 let held = order.map(|page| claim.try_add(page as u32..page as u32 + 1).then_some(page));
                 let inside = |change: &dyn Fn(&AtomicUsize) -> usize| {
                     held.iter()
                         .flatten()
-                        .for_each(|page| assert_eq!(change(&world.1[*page]) % 2, 0, "page {page} is held by two"))
+                        .for_each(|page| assert_eq!(change(&fixture.1[*page]) % 2, 0, "page {page} is held by two"))
                 };
                 inside(&|holders| holders.fetch_add(1, Ordering::Relaxed));
                 inside(&|holders| holders.fetch_sub(1, Ordering::Relaxed) + 1);
             };
             let other = thread::spawn({
-                let world = world.clone();
-                move || work(&world, [1, 0])
+                let fixture = fixture.clone();
+                move || work(&fixture, [1, 0])
             });
-            work(&world, [0, 1]);
+            work(&fixture, [0, 1]);
             other.join().unwrap();
-            assert!(!world.0.is_claimed(0) && !world.0.is_claimed(1));
+            assert!(!fixture.0.is_claimed(0) && !fixture.0.is_claimed(1));
         });
     }
 }

@@ -1,32 +1,32 @@
-//! Numbers of one tree keyspace.
+//! Statistics of one tree keyspace.
 
 use ecotone_substrate::{limits::PAGE, metrics::Counter};
 use ecotone_sys::primitive::Mutex;
 
 use super::Tree;
-use crate::delay;
 use crate::engine::Stats;
+use crate::write_delay;
 
-/// Counts, and where the background stands.
+/// Counters and cursors of the background work.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Pages written out.
     pub(crate) write_outs: Counter,
-    /// Neighbourhoods reorganised.
+    /// Reorganisation units that were rebuilt.
     pub(crate) reorganisations: Counter,
-    /// The key up to which the background has written out.
+    /// The key up to which the background sweep has written out.
     pub(crate) elevator: Mutex<Vec<u8>>,
-    /// The lower fence that tidying reached.
-    pub(crate) broom: Mutex<Vec<u8>>,
+    /// The lower fence that idle reorganisation has reached.
+    pub(crate) cleanup_cursor: Mutex<Vec<u8>>,
 }
 
 impl Tree {
-    /// Bytes of pages that were written since it was opened.
-    pub(crate) fn written_bytes(&self) -> u64 {
+    /// Bytes of pages written since the tree was opened.
+    pub(crate) fn bytes_written(&self) -> u64 {
         self.store.file.traffic().written_pages() * PAGE as u64
     }
 
-    /// What `stats` tells: of the cache, which all tree keyspaces share, and of this keyspace's pages.
+    /// The numbers for `stats`: those of the cache, which all tree keyspaces share, and those of this keyspace's pages.
     pub(crate) fn collect_stats(&self) -> Stats {
         let (index, space) = (&self.store.index, &self.store.space);
         let mut stats = vec![
@@ -35,13 +35,13 @@ impl Tree {
             ("index_bytes", index.bytes() as u64),
             ("file_bytes", u64::from(space.total()) * PAGE as u64),
             ("used_bytes", u64::from(space.used()) * PAGE as u64),
-            ("hole_bytes", u64::from(space.hollow()) * PAGE as u64),
+            ("hole_bytes", u64::from(space.punched()) * PAGE as u64),
             ("write_outs", self.counters.write_outs.get()),
             ("reorganisations", self.counters.reorganisations.get()),
             ("dirty_bytes", self.cache.dirty_bytes() as u64),
             ("writer_stalls", self.writeback.stalls.get()),
         ];
-        let told = self.forecast.told();
+        let told = self.forecast.stats();
         stats.extend([
             ("forecast_kind", told.kind as u64),
             ("forecast_error_percent", told.error.map_or(0, |error| (error * 100.0).round() as u64)),
@@ -49,7 +49,7 @@ impl Tree {
             ("forecast_bins", told.bins as u64),
         ]);
         stats.extend(self.store.file.traffic().named());
-        stats.extend(delay::named(&self.writeback.delays));
+        stats.extend(write_delay::stats(&self.writeback.delays));
         stats.extend(self.cache.stats());
         let names = ["page_cache_pages", "page_cache_bytes", "page_cache_hits", "page_cache_misses"];
         stats.extend(names.into_iter().zip(self.pages.counts()));

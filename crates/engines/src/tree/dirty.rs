@@ -1,8 +1,8 @@
-//! Records on their way to their pages, packed into one allocation.
+//! Dirty records on their way to their pages, packed into one allocation.
 
 use std::ops::Range;
 
-/// What a page is to have of a key, or that it is to have nothing of it.
+/// A key with the value that its page must get, or with the fact that it was deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DirtyRecord<'r> {
     /// Its key.
@@ -12,38 +12,39 @@ pub(crate) struct DirtyRecord<'r> {
 }
 
 impl DirtyRecord<'_> {
-    /// The memory that it takes among others, about.
+    /// Approximate memory of the record within [`DirtyRecords`].
     pub(crate) fn memory(self) -> usize {
         DirtyRecords::BESIDE + self.key.len() + self.value.map_or(0, <[u8]>::len)
     }
 }
 
-/// Where a record lies: where its key begins, how long that is, and how long the value behind it.
+/// Location of a record in the packed bytes: the start of its key, the key's length, and the length of the value behind
+/// it.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct RecordOffset {
     start: u32,
     key: u32,
     value: Option<u32>,
 }
 
-/// Dirty records, ascending by their keys, or as they come.
+/// Dirty records, ascending by key or in insertion order.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct DirtyRecords {
     bytes: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<RecordOffset>,
 }
 
 impl DirtyRecords {
-    /// Memory that a record takes beside its key and its value, about: half of what vectors have may be in use.
-    pub(crate) const BESIDE: usize = 2 * size_of::<Place>();
+    /// Approximate memory of a record without its key and value. Half of a vector's capacity may be unused.
+    pub(crate) const BESIDE: usize = 2 * size_of::<RecordOffset>();
 
-    /// Adds a record behind the others.
+    /// Appends a record.
     pub(crate) fn push(&mut self, DirtyRecord { key, value }: DirtyRecord<'_>) {
         let len = |part: &[u8]| part.len() as u32;
         let start = u32::try_from(self.bytes.len()).expect("a few pages at a time");
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or_default());
-        self.places.push(Place { start, key: len(key), value: value.map(len) });
+        self.places.push(RecordOffset { start, key: len(key), value: value.map(len) });
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -59,7 +60,7 @@ impl DirtyRecords {
         self.bytes.len()
     }
 
-    /// The memory that they take, about.
+    /// Approximate memory of all records.
     pub(crate) fn memory(&self) -> usize {
         self.bytes() + self.len() * DirtyRecords::BESIDE
     }
@@ -67,9 +68,9 @@ impl DirtyRecords {
     /// The record at a position.
     ///
     /// # Panics
-    /// Beyond the end.
+    /// If the position is beyond the end.
     pub(crate) fn get(&self, position: usize) -> DirtyRecord<'_> {
-        let Place { start, key, value } = self.places[position];
+        let RecordOffset { start, key, value } = self.places[position];
         let (key, rest) = self.bytes[start as usize..].split_at(key as usize);
         DirtyRecord { key, value: value.map(|value| &rest[..value as usize]) }
     }
@@ -92,13 +93,13 @@ impl DirtyRecords {
         self.within(positions).collect()
     }
 
-    /// Where a key is, or would be, of records that ascend.
+    /// Position of a key, or the position where the key would be inserted. The records must ascend.
     pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
-        let key_of = |place: &Place| &self.bytes[place.start as usize..][..place.key as usize];
+        let key_of = |place: &RecordOffset| &self.bytes[place.start as usize..][..place.key as usize];
         self.places.binary_search_by(|place| key_of(place).cmp(key))
     }
 
-    /// How many of them, which ascend, lie below a key; all if there is none.
+    /// Number of records below `upper`; all of them if `upper` is `None`. The records must ascend.
     pub(crate) fn count_below(&self, upper: Option<&[u8]>) -> usize {
         upper.map_or(self.len(), |upper| self.search(upper).unwrap_or_else(|place| place))
     }

@@ -1,21 +1,22 @@
-//! Changing the structure: one log record, the index, the space (decision 2, invariants 3 and 7).
+//! Installs changes of a tree's structure: appends one log record, updates the index, and frees replaced pages
+//! (decision 2, invariants 3 and 7). Also takes checkpoints of the index.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use ecotone_substrate::{
     Error, Result, Seq,
-    wal::{RecordKind, Room},
+    wal::{RecordKind, ReservationKind},
 };
 
 use super::{
     Tree,
     blob::Blob,
-    index::{Change, Checkpoint, Segment},
-    structure::Structure,
+    index::{Checkpoint, IndexEdit, Segment},
+    logged_edit::LoggedEdit,
 };
-use crate::engine::Root;
+use crate::engine::EngineCheckpoint;
 
-/// Pages that a change has replaced. They are given back once nothing refers to them any more.
+/// Pages that a change has replaced. They become free once nothing refers to them.
 #[derive(Debug)]
 #[must_use = "the pages are lost until the next open if they are not given back"]
 pub(crate) struct Replaced {
@@ -24,17 +25,17 @@ pub(crate) struct Replaced {
 }
 
 impl Tree {
-    /// Gives replaced pages back: they are free once the record of their change is synced.
+    /// Frees replaced pages. They can be reused once the log record of their change is synced.
     pub(crate) fn give_back(&self, replaced: &Replaced) {
         self.store.space.free_later(&replaced.pages, replaced.seq);
     }
 
-    /// Installs a change whose new pages are synced. Pages that no segment has any more are in the result.
-    pub(crate) fn install(&self, structure: &Structure) -> Result<Replaced> {
+    /// Installs a change whose new pages are synced. Returns the pages that no segment has any more.
+    pub(crate) fn install(&self, structure: &LoggedEdit) -> Result<Replaced> {
         let (wal, change) = (&self.context.shared.wal, &structure.change);
-        let body = self.context.structure_record(&structure.encode());
-        // Waits for no one who waits for a claim (invariant 8).
-        let reservation = wal.reserve(Room::Structure, body.len())?;
+        let body = self.context.structural_record(&structure.encode());
+        // The reservation never waits for a thread that waits for a claim (invariant 8).
+        let reservation = wal.reserve(ReservationKind::Structure, body.len())?;
         let _structure = self.store.structure.lock();
         let removed = self.removed_segments(change);
         let freed = freed(&removed, change);
@@ -49,9 +50,9 @@ impl Tree {
         Ok(Replaced { pages: freed.into_iter().collect(), seq })
     }
 
-    /// Reapplies a change from the log. Its pages are there, since they were synced before it was appended.
+    /// Reapplies a change from the log. Its pages are on disk, since they were synced before the record was appended.
     pub(crate) fn reinstall(&self, body: &[u8]) -> Result<()> {
-        let structure = Structure::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
+        let structure = LoggedEdit::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
         let change = structure.change;
         let _structure = self.store.structure.lock();
         self.store.production.fetch_max(structure.production, Ordering::Relaxed);
@@ -74,33 +75,33 @@ impl Tree {
         self.store.space.free_now(&freed.into_iter().collect::<Vec<_>>())
     }
 
-    /// Writes the index's new pages and describes the root. What is installed from now on is left to replay.
-    pub(crate) fn take_checkpoint(&self) -> Result<Root> {
+    /// Writes the index's new pages and returns the root. Changes installed from now on are recovered by replay.
+    pub(crate) fn take_checkpoint(&self) -> Result<EngineCheckpoint> {
         let (checkpoint, structure) = self.begin_checkpoint();
-        Ok(Root { structure, blob: self.end_checkpoint(checkpoint)? })
+        Ok(EngineCheckpoint { structure, blob: self.end_checkpoint(checkpoint)? })
     }
 
-    /// What there is to write of the index, and the position of the log up to which it has all changes.
+    /// Snapshots the index for a checkpoint. Also returns the log position up to which the snapshot has all changes.
     pub(crate) fn begin_checkpoint(&self) -> (Checkpoint<'_>, Seq) {
         let _installing = self.store.install.read();
         (self.store.index.begin_checkpoint(&self.store.space), self.context.shared.wal.tail())
     }
 
-    /// Writes it, and describes the root.
+    /// Writes the checkpoint, and returns the encoded root.
     pub(crate) fn end_checkpoint(&self, checkpoint: Checkpoint<'_>) -> Result<Vec<u8>> {
         let index = self.store.index.write_checkpoint(checkpoint)?;
         let production = self.store.production.load(Ordering::Relaxed);
         Ok(Blob { options: self.options, production, index }.encode())
     }
 
-    fn removed_segments(&self, change: &Change) -> Vec<Segment> {
+    fn removed_segments(&self, change: &IndexEdit) -> Vec<Segment> {
         let snapshot = self.store.index.snapshot();
         change.remove.iter().filter_map(|lower| snapshot.get(lower)).collect()
     }
 }
 
 /// Pages of removed segments that no inserted one has.
-fn freed(removed: &[Segment], change: &Change) -> BTreeSet<u32> {
+fn freed(removed: &[Segment], change: &IndexEdit) -> BTreeSet<u32> {
     let mut freed: BTreeSet<u32> = removed.iter().flat_map(Segment::all_pages).collect();
     change.insert.iter().flat_map(|(_, segment)| segment.all_pages()).for_each(|page| {
         freed.remove(&page);

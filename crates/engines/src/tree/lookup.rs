@@ -7,23 +7,24 @@ use ecotone_substrate::{
 };
 
 use super::{
-    index::Home,
-    store::{Store, Strange},
+    index::PagePair,
+    store::{PageMismatch, Store},
 };
 
-/// Strange pages in a row, with nobody to blame, after which the page is damaged and not just being written.
+/// Mismatched pages in a row, with no claim and no change of the index, after which the page counts as damaged and not
+/// as being written.
 const PATIENCE: u32 = 3;
 
-/// One search.
+/// The state of one search.
 #[derive(Debug)]
 pub(crate) struct Lookup<'k> {
     key: &'k [u8],
-    home: Home,
+    home: PagePair,
     in_overflow: bool,
     doubts: u32,
 }
 
-/// What comes next.
+/// The next step of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Read this page and resume.
@@ -33,21 +34,21 @@ pub(crate) enum Step {
 }
 
 impl<'k> Lookup<'k> {
-    /// Begins the search for a key, and gives the page to read.
+    /// Begins the search for a key. Also returns the page to read first.
     pub(crate) fn begin(store: &Store, key: &'k [u8]) -> (Self, u32) {
         let home = store.index.lookup(key);
         (Lookup { key, home, in_overflow: false, doubts: 0 }, home.page)
     }
 
-    /// Goes on with the bytes of the page that was asked for.
+    /// Continues with the bytes of the requested page.
     pub(crate) fn resume(&mut self, store: &Store, bytes: &mut [u8]) -> Result<Step> {
         let page = if self.in_overflow { self.home.overflow } else { self.home.page };
         store.amend(page, bytes);
         match store.parse(bytes, page) {
             Err(strange) => self.again(store, page, strange),
-            Ok(found) if !self.is_wanted(&found) => self.again(store, page, Strange::Other),
+            Ok(found) if !self.is_wanted(&found) => self.again(store, page, PageMismatch::Other),
             Ok(found) => match found.get(self.key) {
-                // The cache takes what is within the limits.
+                // The record cache accepts only records within the size limits.
                 Some((RecordKind::Value, value)) if self.key.len() + value.len() <= MAX_RECORD => {
                     Ok(Step::Done(Some(value.to_vec())))
                 }
@@ -57,7 +58,7 @@ impl<'k> Lookup<'k> {
         }
     }
 
-    /// Whether the page is of the kind looked for and covers the key (invariant 4).
+    /// Whether the page is of the expected kind and covers the key (invariant 4).
     fn is_wanted(&self, page: &Page<'_>) -> bool {
         let kind = if self.in_overflow {
             page.kind() == PageKind::Overflow && page.related() == self.home.page
@@ -67,9 +68,9 @@ impl<'k> Lookup<'k> {
         kind && page.covers(self.key)
     }
 
-    /// The key is not in this page.
+    /// Handles a page that does not have the key: continues in the overflow page, or ends.
     fn absent(&mut self, store: &Store) -> Step {
-        if !self.in_overflow && self.home.overflow != Home::NONE {
+        if !self.in_overflow && self.home.overflow != PagePair::NONE {
             self.in_overflow = true;
             return Step::Read(self.home.overflow);
         }
@@ -77,8 +78,9 @@ impl<'k> Lookup<'k> {
         if now == self.home { Step::Done(None) } else { self.restart(now) }
     }
 
-    /// The page is not what was expected: somebody writes it, or the index has moved on, or it is damaged.
-    fn again(&mut self, store: &Store, page: u32, strange: Strange) -> Result<Step> {
+    /// Handles a page that is not the expected one: it is being written, or the index has changed, or the page is
+    /// damaged.
+    fn again(&mut self, store: &Store, page: u32, strange: PageMismatch) -> Result<Step> {
         let claimed = store.claims.is_claimed(self.home.page);
         let now = store.index.lookup(self.key);
         if claimed || now != self.home {
@@ -93,7 +95,7 @@ impl<'k> Lookup<'k> {
         Ok(self.restart(now))
     }
 
-    fn restart(&mut self, home: Home) -> Step {
+    fn restart(&mut self, home: PagePair) -> Step {
         self.home = home;
         self.in_overflow = false;
         Step::Read(home.page)

@@ -3,13 +3,14 @@
 use std::cmp::Ordering;
 
 use ecotone_substrate::page::{
-    Page, PageBuilder, PageKind, Place, RecordKind, capacity, prefix_len, record_bytes, replace_values,
+    Page, PageAddress, PageBuilder, PageKind, RecordKind, capacity, prefix_len, record_bytes, replace_values,
 };
 
 use super::{dirty::DirtyRecord, records::Records};
 
-/// Adds the records of a home as a reader sees them: base and overflow together, with the dirty records over them.
-/// `seen` is told of each record that is stored, by nothing, and of each dirty one whose key neither page has.
+/// Adds the records of a page pair as a reader sees them: base and overflow page merged, with the dirty records over
+/// them. Calls `seen` with `None` for each stored record, and with the dirty record for each dirty record whose key is
+/// in neither page.
 pub(crate) fn visible<'d>(
     (base, overflow): &(Page<'_>, Option<Page<'_>>),
     dirty: impl Iterator<Item = DirtyRecord<'d>>,
@@ -24,7 +25,7 @@ pub(crate) fn visible<'d>(
     overlay(merged, stored.iter().map(|(key, value)| (&[][..], key, value)), dirty, seen);
 }
 
-/// A stored record: what all keys of its page begin with, the rest of its key, and its value.
+/// A stored record: the prefix of its page, the rest of its key, and its value.
 type StoredRecord<'a> = (&'a [u8], &'a [u8], &'a [u8]);
 
 fn entries<'a>(page: &Page<'a>) -> impl Iterator<Item = StoredRecord<'a>> {
@@ -32,7 +33,7 @@ fn entries<'a>(page: &Page<'a>) -> impl Iterator<Item = StoredRecord<'a>> {
     page.iter().map(move |entry| (prefix, entry.suffix, entry.value))
 }
 
-/// Two runs as one. Of a key in both (which no sound segment has) the first run's record stays.
+/// Merges two runs. If a key is in both (which no intact segment has), the first run's record stays.
 pub(crate) fn union(first: &Records, second: &Records) -> Records {
     let mut merged = Records::default();
     let (mut i, mut j) = (0, 0);
@@ -50,7 +51,7 @@ pub(crate) fn union(first: &Records, second: &Records) -> Records {
     merged
 }
 
-/// Adds stored records with dirty ones over them: these replace, add, and hide if they are tombstones.
+/// Adds stored records with dirty records over them. A dirty record replaces or adds a record; a tombstone hides one.
 fn overlay<'a, 'd>(
     merged: &mut Records,
     stored: impl Iterator<Item = StoredRecord<'a>>,
@@ -94,38 +95,39 @@ pub(crate) fn added<'a>(
     dirty.filter(move |record| record.value.is_some() && !stored(record.key)).map(|record| record.key)
 }
 
-/// What a write-out makes of a segment.
+/// The result of a write-out into a page pair.
 #[derive(Debug)]
-pub(crate) enum Outcome {
-    /// New content of the pages that change, not yet sealed at a place for a new overflow page.
-    Pages(Changed),
+pub(crate) enum WriteOutResult {
+    /// New content of the pages that change. A new overflow page has no page number yet.
+    Pages(ChangedPages),
     /// The dirty records do not fit without moving a record to another page: the segment must be reorganised.
     Reorganise,
 }
 
 /// New content of a page.
 #[derive(Debug)]
-pub(crate) enum Content {
-    /// All of its records.
+pub(crate) enum PageContent {
+    /// All records of the page.
     Records(Records),
-    /// The records that it has, with the values of all dirty records at these positions.
+    /// The stored records, with the values of the dirty records put in at these positions.
     Values(Vec<usize>),
 }
 
-impl Content {
-    /// Builds the page of a `shape`. `old` is the base page as it was, and `dirty` what the content was made with.
+impl PageContent {
+    /// Builds the page with this `shape`. `old` is the old base page, and `dirty` the records that the content was made
+    /// with.
     pub(crate) fn build<'d>(
         &self,
         block: &mut [u8],
-        place: Place,
-        shape: Shape<'_>,
+        place: PageAddress,
+        shape: PageSpec<'_>,
         old: &Page<'_>,
         dirty: impl Iterator<Item = DirtyRecord<'d>>,
         seq: u64,
     ) {
         match self {
-            Content::Records(records) => build(block, place, shape, records.iter(), seq),
-            Content::Values(positions) => {
+            PageContent::Records(records) => build(block, place, shape, records.iter(), seq),
+            PageContent::Values(positions) => {
                 let values = dirty.map(|record| record.value.unwrap_or_default());
                 replace_values(block, old, positions.iter().copied().zip(values), place, seq);
             }
@@ -133,27 +135,31 @@ impl Content {
     }
 }
 
-/// Content of the pages of a segment that change; `None` leaves a page as it is.
+/// New content of the changed pages of a page pair; `None` leaves a page unchanged.
 #[derive(Debug, Default)]
-pub(crate) struct Changed {
-    pub(crate) base: Option<Content>,
-    pub(crate) overflow: Option<Content>,
-    /// Bytes that the records of the base page then have, to find pages that have become too empty.
+pub(crate) struct ChangedPages {
+    pub(crate) base: Option<PageContent>,
+    pub(crate) overflow: Option<PageContent>,
+    /// Bytes of the base page's records after the change, to find underfull pages.
     pub(crate) base_bytes: usize,
     /// Records that were deleted.
     pub(crate) removed: usize,
 }
 
-/// Puts each dirty record where its key is, new keys into the base page while they fit and then into the overflow page
-/// (decision 2, invariant 1).
+/// Puts each dirty record into the page that has its key. New keys go into the base page while they fit, then into the
+/// overflow page (decision 2, invariant 1).
 pub(crate) fn write_out<'d>(
     base: &Page<'_>,
     overflow: Option<&Page<'_>>,
     dirty: impl Iterator<Item = DirtyRecord<'d>> + Clone,
-) -> Outcome {
+) -> WriteOutResult {
     if let Some(positions) = positions(base, dirty.clone()) {
         let base_bytes = capacity(base.lower(), base.upper()) - base.room();
-        return Outcome::Pages(Changed { base: Some(Content::Values(positions)), base_bytes, ..Changed::default() });
+        return WriteOutResult::Pages(ChangedPages {
+            base: Some(PageContent::Values(positions)),
+            base_bytes,
+            ..ChangedPages::default()
+        });
     }
     let holds = |page: &Page<'_>, record: DirtyRecord<'_>| page.search(record.key).is_ok();
     let mut to_base = Vec::new();
@@ -168,7 +174,7 @@ pub(crate) fn write_out<'d>(
         }
     }
     let room = capacity(base.lower(), base.upper());
-    let Some(mut base_bytes) = bytes_after(base, base, &to_base, room) else { return Outcome::Reorganise };
+    let Some(mut base_bytes) = bytes_after(base, base, &to_base, room) else { return WriteOutResult::Reorganise };
     let prefix = prefix_len(base.lower(), base.upper());
     let removed = to_base.iter().chain(&to_overflow).filter(|record| record.value.is_none()).count();
     for record in fresh {
@@ -187,9 +193,9 @@ pub(crate) fn write_out<'d>(
         None => to_overflow.iter().map(|record| new_bytes(prefix, *record)).sum::<usize>() <= room,
     };
     if !fits {
-        return Outcome::Reorganise;
+        return WriteOutResult::Reorganise;
     }
-    Outcome::Pages(Changed {
+    WriteOutResult::Pages(ChangedPages {
         base: change(Some(base), to_base),
         overflow: change(overflow, to_overflow),
         base_bytes,
@@ -197,8 +203,8 @@ pub(crate) fn write_out<'d>(
     })
 }
 
-/// Where a page has records with values of the same lengths as all of these: then they can be replaced where they
-/// stand, which costs far less than to build the page anew.
+/// Positions of the dirty records in a page, if the page has all of their keys with values of the same lengths. The
+/// values can then be replaced in place, which costs far less than to rebuild the page.
 fn positions<'d>(page: &Page<'_>, dirty: impl Iterator<Item = DirtyRecord<'d>>) -> Option<Vec<usize>> {
     let position = |record: DirtyRecord<'_>| {
         let position = page.search(record.key).ok()?;
@@ -216,7 +222,7 @@ fn new_bytes(prefix: usize, record: DirtyRecord<'_>) -> usize {
     record.value.map_or(0, |value| record_bytes(prefix, record.key.len(), value.len()))
 }
 
-/// Bytes of a page's records after `records` are put in, or `None` if that is more than `room`.
+/// Bytes of a page's records after `records` are put in; `None` if they exceed `room`.
 fn bytes_after(page: &Page<'_>, fences: &Page<'_>, records: &[DirtyRecord<'_>], room: usize) -> Option<usize> {
     let prefix = prefix_len(fences.lower(), fences.upper());
     let old = |record: DirtyRecord<'_>| {
@@ -229,7 +235,7 @@ fn bytes_after(page: &Page<'_>, fences: &Page<'_>, records: &[DirtyRecord<'_>], 
     (bytes <= room).then_some(bytes)
 }
 
-fn change(page: Option<&Page<'_>>, mut dirty: Vec<DirtyRecord<'_>>) -> Option<Content> {
+fn change(page: Option<&Page<'_>>, mut dirty: Vec<DirtyRecord<'_>>) -> Option<PageContent> {
     if dirty.is_empty() {
         return None;
     }
@@ -237,26 +243,26 @@ fn change(page: Option<&Page<'_>>, mut dirty: Vec<DirtyRecord<'_>>) -> Option<Co
     let mut merged = Records::default();
     let stored = page.iter().flat_map(|page| entries(page));
     overlay(&mut merged, stored, dirty.into_iter(), |_| ());
-    Some(Content::Records(merged))
+    Some(PageContent::Records(merged))
 }
 
-/// Fences and kind of a page that is to be built.
+/// Kind and fences of a page to be built.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape<'a> {
+pub(crate) struct PageSpec<'a> {
     pub(crate) kind: PageKind,
     pub(crate) related: u32,
     pub(crate) lower: &'a [u8],
     pub(crate) upper: Option<&'a [u8]>,
 }
 
-/// Builds a page from records that were counted to fit.
+/// Builds a page from records whose size was checked before.
 ///
 /// # Panics
-/// If they do not.
+/// If the records do not fit.
 pub(crate) fn build<'a>(
     buffer: &mut [u8],
-    place: Place,
-    shape: Shape<'_>,
+    place: PageAddress,
+    shape: PageSpec<'_>,
     records: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     seq: u64,
 ) {

@@ -1,41 +1,45 @@
 //! The tree engine: a record cache over a segment store of update-in-place pages (after TreeLine, VLDB 2023).
 //!
-//! Protocol and invariants are told in `docs/decisions/0002-tree-first-form.md`; the parts are [`cache`] (T1, T3, T4),
-//! [`store`] with [`index`] and [`space`] (T5, T6), [`lookup`], [`scan`] (T17), [`write_out`], [`reorganise`]
-//! (T10–T13), [`bulk`]. What the adaptive engine has below its tables is made by [`absorb`] and [`carve`].
+//! Writes go into the record cache and the log; reads ask the cache, then the page. Write-out merges dirty records into
+//! their pages in place, in key order. A segment whose records do not fit any more is reorganised into fresh pages.
+//!
+//! The parts are [`cache`] (the record cache: T1, T3, T4), [`store`] with [`index`] and [`page_allocator`] (T5, T6),
+//! [`lookup`], [`scan`] (T17), [`write_out`], [`reorganise`] (T10–T13) and [`bulk`]. [`ingest`] and [`clear_range`]
+//! change the page tier of the adaptive engine, below its tables. The protocol and its invariants are in
+//! `docs/decisions/0002-tree-first-form.md`.
 
-mod absorb;
 mod blob;
 mod bulk;
 pub mod cache;
-mod carve;
 mod check;
 mod claims;
+mod clear_range;
 mod counters;
 mod dirty;
-mod family;
+mod factory;
+mod fill_policy;
 mod forecast;
-pub(crate) mod front;
-mod goals;
 pub mod index;
+mod ingest;
 mod install;
 mod layout;
+mod logged_edit;
 mod lookup;
 mod merge;
 mod options;
+pub mod page_allocator;
+mod pinned_boundaries;
+pub(crate) mod record_cache;
 mod records;
 mod reorganise;
 pub mod repair;
+mod sampled_stats;
 mod scan;
-mod share;
-pub mod space;
+mod segment_update;
 mod store;
-mod structure;
-mod survey;
 mod sweep;
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;
-mod walls;
 mod write_out;
 mod writeback;
 
@@ -54,42 +58,45 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 
 use self::{
-    cache::{Applied, Cache, Found, Purpose, Space, Stretch, Ticket},
+    cache::{Applied, Cache, CacheKeyspace, Purpose, RecordLookup, RecordTicket, Stretch},
     counters::Counters,
     forecast::Forecast,
     lookup::{Lookup, Step},
-    space::Cause,
+    page_allocator::IoPurpose,
     store::Store,
     writeback::Writeback,
 };
 use crate::{
-    delay::Delay,
     engine::{
-        Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey, VisitValue,
+        Admission, Check, Context, Cursor, Engine, EngineCheckpoint, Operation, Ordered, Range, Record, SampledStats,
+        Stats, VisitValue,
     },
-    idle::{self, FEW, LITTLE},
-    lengths::Lengths,
+    idle::{self, MIN_GARBAGE_BYTES, MIN_TOMBSTONES},
+    job_lock::JobLock,
     page_cache::{PageCache, PageId},
-    turn::Turn,
+    read_ahead::ScanLengths,
+    write_delay::WriteDelay,
 };
 
-pub use self::{family::TreeFamily, forecast::ForecastKind, goals::PageFill, layout::Model, options::TreeOptions};
+pub use self::{
+    factory::TreeFamily, fill_policy::PageFill, forecast::ForecastKind, layout::Model, options::TreeOptions,
+};
 
 /// Page reads that one `multi_get` keeps in flight.
 const IN_FLIGHT: usize = 64;
-/// Bytes that a delete may hide.
+/// Estimated bytes that one delete hides.
 const DELETED: u64 = 512;
-/// How often a write looks for room in the cache while nothing is dirty, and the time between two looks.
+/// How often a write retries a reservation in the cache while nothing is dirty, and the time between two tries.
 const MOST_TRIES: u32 = 500;
 const TRY_AGAIN: Duration = Duration::from_millis(2);
 
-/// One of many keys, which the cache does not hold.
+/// One key of a `multi_get` that the cache does not hold.
 #[derive(Debug)]
 struct Sought<'k> {
-    /// The caller's.
+    /// Position of the key among the caller's keys.
     position: usize,
-    /// If the cache was asked.
-    ticket: Option<Ticket>,
+    /// The ticket of the cache lookup; `None` if the cache was not asked.
+    ticket: Option<RecordTicket>,
     lookup: Lookup<'k>,
 }
 
@@ -105,16 +112,16 @@ pub struct Tree {
     options: TreeOptions,
     page_fill: PageFill,
     writeback: Arc<Writeback>,
-    /// Held by the one that sweeps over its dirty pages, across I/O.
-    sweeping: Turn,
+    /// The job lock of a sweep over the dirty records, held across I/O.
+    sweeping: JobLock,
     counters: Counters,
-    /// How long scans are.
-    lengths: Lengths,
-    /// Where inserts will come.
+    /// Statistics of the lengths of scans.
+    lengths: ScanLengths,
+    /// Forecast of where inserts will arrive.
     forecast: Forecast,
-    /// The largest sequence applied.
+    /// The largest applied sequence.
     newest: AtomicU64,
-    /// Deletes since the last flush of everything.
+    /// Deletes since the last full flush.
     deletes: AtomicU64,
     retired: AtomicBool,
 }
@@ -124,13 +131,13 @@ impl Tree {
         if self.retired.load(Ordering::Acquire) { Err(Error::Closed { what: "the keyspace" }) } else { Ok(()) }
     }
 
-    /// Whether jobs run on threads of their own.
+    /// Whether background jobs run on their own threads.
     fn is_threaded(&self) -> bool {
         self.context.shared.scheduler.is_threaded()
     }
 
-    fn space(&self) -> Space {
-        Space { number: self.number, logged: self.context.logged }
+    fn space(&self) -> CacheKeyspace {
+        CacheKeyspace { number: self.number, logged: self.context.logged }
     }
 
     /// The file of the pages.
@@ -138,21 +145,22 @@ impl Tree {
         self.store.file.id()
     }
 
-    /// Pages that a checkpoint would give back to the file system, if they are many.
+    /// Pages that a checkpoint could return to the file system; 0 if they are few.
     pub(crate) fn spare_pages(&self) -> u32 {
         self.store.space.spare()
     }
 
-    /// The name of a page in the page cache.
+    /// The identifier of a page in the page cache.
     fn page_id(&self, page: u32) -> PageId {
         PageId::of_tree(self.number, page)
     }
 
-    /// A slot in the cache for an operation, once write-out has made room for it.
+    /// Reserves a slot in the cache for an operation. Waits for write-out if there is no space.
     ///
     /// # Errors
-    /// [`Error::Memory`] if nothing is dirty and there is no room for long: what takes it is not the cache's.
-    fn take_slot(&self, operation: Operation<'_>, delay: &mut Delay<'_>) -> Result<Admission> {
+    /// [`Error::Memory`] if nothing is dirty and there is still no space after many tries: other components hold the
+    /// memory.
+    fn take_slot(&self, operation: Operation<'_>, delay: &mut WriteDelay<'_>) -> Result<Admission> {
         let shared = &self.context.shared;
         for _ in 0..MOST_TRIES {
             let value_len = operation.value.map_or(0, <[u8]>::len);
@@ -165,22 +173,22 @@ impl Tree {
                     return Ok(Admission(slot));
                 }
             }
-            // Others have reserved room for writes that they are about to make.
+            // Other writers hold reservations that they have not applied yet.
             shared.health.check()?;
             delay.sleep(TRY_AGAIN);
         }
         Err(Error::Memory { what: Component::RecordCache.name(), budget: shared.memory.budget() as u64 })
     }
 
-    fn no_delay(&self) -> Delay<'_> {
-        Delay::new(&self.writeback.delays, &*self.context.shared.clock)
+    fn no_delay(&self) -> WriteDelay<'_> {
+        WriteDelay::new(&self.writeback.delays, &*self.context.shared.clock)
     }
 
     /// Puts a record into the cache as dirty.
     fn put(&self, slot: u64, seq: Seq, Operation { key, value }: Operation<'_>) {
         self.newest.fetch_max(seq, Ordering::AcqRel);
         self.count_delete(value);
-        // If the keyspace was dropped since the write was admitted, nobody will read it or write it out.
+        // If the keyspace was dropped since the write was admitted, the record is never read or written out.
         let is_dropped = || self.retired.load(Ordering::Acquire);
         self.cache.apply(slot, self.space(), Applied { key, value, seq }, &is_dropped);
     }
@@ -191,13 +199,13 @@ impl Tree {
         }
     }
 
-    /// Looks for the value of a key in the cache, then in its page, and appends it to `value`. False if there is none.
+    /// Looks up a key in the cache, then in its page, and appends its value to `value`. False if there is none.
     fn find(&self, key: &[u8], value: &mut Vec<u8>, purpose: Purpose) -> Result<bool> {
         self.check_live()?;
         let ticket = match self.cache.get(self.number, key, purpose, |found| value.extend_from_slice(found)) {
-            Found::Value(()) => return Ok(true),
-            Found::Tombstone => return Ok(false),
-            Found::Missing(ticket) => ticket,
+            RecordLookup::Value(()) => return Ok(true),
+            RecordLookup::Tombstone => return Ok(false),
+            RecordLookup::Missing(ticket) => ticket,
         };
         let start = value.len();
         let found = self.find_in_pages(key, value)?;
@@ -207,12 +215,12 @@ impl Tree {
         Ok(found)
     }
 
-    /// Looks for the value of a key in its page alone, and appends it to `value`. False if there is none.
+    /// Looks up a key in its page only, and appends its value to `value`. False if there is none.
     pub(crate) fn find_in_pages(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
         let (mut lookup, mut page) = Lookup::begin(&self.store, key);
         loop {
-            self.store.file.traffic().read(Cause::Get, 1);
+            self.store.file.traffic().read(IoPurpose::Get, 1);
             self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
             match lookup.resume(&self.store, &mut block)? {
                 Step::Read(next) => page = next,
@@ -225,19 +233,19 @@ impl Tree {
         }
     }
 
-    /// Offers a record that a page read brought to the cache, unless the keyspace keeps none.
-    pub(crate) fn admit_clean(&self, key: &[u8], value: &[u8], ticket: &Ticket) {
+    /// Offers a record that was read from a page to the cache, unless the record cache is off.
+    pub(crate) fn admit_clean(&self, key: &[u8], value: &[u8], ticket: &RecordTicket) {
         if self.options.record_cache {
             self.cache.admit_clean(self.number, key, value, ticket);
         }
     }
 
-    /// The records that were taken of some keys are in their pages.
+    /// Ends a write: the records taken from this range are in their pages.
     fn end_write(&self, taken: &Stretch) {
         self.cache.end_write(self.space(), taken, self.options.record_cache);
     }
 
-    /// The records that were taken of some keys were not written.
+    /// Aborts a write: the records taken from this range become dirty again.
     fn abort_write(&self, taken: &Stretch) {
         self.cache.abort_write(self.space(), taken);
     }
@@ -249,7 +257,7 @@ impl Engine for Tree {
         Ok(self.get_into(key, &mut value)?.then_some(value))
     }
 
-    fn get_to_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.find(key, &mut value, Purpose::Update)?.then_some(value))
     }
@@ -265,17 +273,17 @@ impl Engine for Tree {
         for (position, key) in keys.iter().enumerate() {
             value.clear();
             match self.cache.get(self.number, key, Purpose::Read, |cached| value.extend_from_slice(cached)) {
-                Found::Value(()) => found(position, Some(&value)),
-                Found::Tombstone => found(position, None),
-                Found::Missing(ticket) => lookups.push((position, Some(ticket))),
+                RecordLookup::Value(()) => found(position, Some(&value)),
+                RecordLookup::Tombstone => found(position, None),
+                RecordLookup::Missing(ticket) => lookups.push((position, Some(ticket))),
             }
         }
         if lookups.is_empty() { Ok(()) } else { self.get_from_pages(keys, lookups, found) }
     }
 
-    fn pace(&self, bytes: usize, _adds: bool) -> Result<()> {
+    fn throttle(&self, bytes: usize, _adds: bool) -> Result<()> {
         self.check_live()?;
-        self.writeback.slow_down(&self.context.shared, bytes, &mut self.no_delay())
+        self.writeback.delay_writer(&self.context.shared, bytes, &mut self.no_delay())
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
@@ -305,7 +313,7 @@ impl Engine for Tree {
 
     fn flush(&self, below: Seq) -> Result<()> {
         let (deletes, newest) = (self.deletes.load(Ordering::Relaxed), self.newest.load(Ordering::Acquire));
-        // What is applied later need not be waited for, so a flush ends under any load.
+        // Records applied later are not waited for, so a flush ends under any load.
         self.write_out_below(below.min(newest.saturating_add(1)))?;
         if below > newest {
             let _ = self
@@ -316,13 +324,13 @@ impl Engine for Tree {
         Ok(())
     }
 
-    fn litter(&self) -> u64 {
+    fn reclaimable_deletes(&self) -> u64 {
         let (deletes, used) = (self.deletes.load(Ordering::Relaxed), u64::from(self.store.space.used()) * PAGE as u64);
         let hidden = used.min(deletes * DELETED);
-        if deletes > FEW && idle::is_littered(used, hidden, LITTLE) { deletes } else { 0 }
+        if deletes > MIN_TOMBSTONES && idle::has_excess_garbage(used, hidden, MIN_GARBAGE_BYTES) { deletes } else { 0 }
     }
 
-    fn checkpoint(&self) -> Result<Root> {
+    fn checkpoint(&self) -> Result<EngineCheckpoint> {
         self.take_checkpoint()
     }
 
@@ -339,7 +347,7 @@ impl Engine for Tree {
 
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
         let mut delay = self.no_delay();
-        self.writeback.hold_back(&self.context.shared, &mut delay)?;
+        self.writeback.stall(&self.context.shared, &mut delay)?;
         let admission = self.take_slot(operation, &mut delay)?;
         self.apply(admission, seq, operation);
         Ok(())
@@ -360,12 +368,12 @@ impl Engine for Tree {
         self.collect_stats()
     }
 
-    fn survey(&self) -> Result<Option<Survey>> {
+    fn sampled_stats(&self) -> Result<Option<SampledStats>> {
         self.check_live()?;
-        self.take_survey().map(Some)
+        self.sample().map(Some)
     }
 
-    fn retire(&self) {
+    fn mark_dropped(&self) {
         self.retired.store(true, Ordering::SeqCst);
         self.cache.forget_keyspace(self.space());
         self.pages.forget_keyspace(self.number);
@@ -384,18 +392,18 @@ impl Ordered for Tree {
 }
 
 impl Tree {
-    /// Looks for many keys in their pages alone.
+    /// Looks up many keys in their pages only.
     pub(crate) fn find_many_in_pages(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
         self.check_live()?;
         self.get_from_pages(keys, (0..keys.len()).map(|position| (position, None)).collect(), found)
     }
 
-    /// Searches the pages for keys that the cache does not hold, with many reads in flight. While `found` runs, which
-    /// may call the database, nothing is held but windows.
+    /// Searches the pages for keys that the cache does not hold, with many reads in flight. `found` may call the
+    /// database, so nothing but the windows of the reads is held while `found` runs.
     fn get_from_pages(
         &self,
         keys: &[&[u8]],
-        missing: Vec<(usize, Option<Ticket>)>,
+        missing: Vec<(usize, Option<RecordTicket>)>,
         found: &mut VisitValue<'_>,
     ) -> Result<()> {
         let mut queue = self.context.shared.storage.queue()?;
@@ -422,7 +430,7 @@ impl Tree {
     }
 
     fn ask<'k>(&self, reads: &mut Reads<'_, Sought<'k>>, sought: Sought<'k>, page: u32, block: Block) {
-        self.store.file.traffic().read(Cause::Get, 1);
+        self.store.file.traffic().read(IoPurpose::Get, 1);
         reads.ask(sought, self.store.file.file().clone(), u64::from(page) * PAGE as u64, PAGE, block);
     }
 }

@@ -13,22 +13,22 @@ const FILL: RangeInclusive<u8> = 50..=100;
 const NEIGHBOURS: RangeInclusive<u8> = 0..=16;
 const SEGMENT_PAGES: RangeInclusive<u8> = 1..=MOST_PAGES;
 
-/// What can be chosen when a tree is made; kept in its root.
+/// Options that are chosen when a tree is created. They are stored in its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeOptions {
     /// Percent of a page that reorganisation and bulk load fill, 50..=100. Less leaves room for inserts, more packs
     /// cold data. Default 90.
     pub fill: u8,
-    /// Segments that a reorganisation may take along on each side, 0..=16 (r of TreeLine). Default 5.
+    /// Segments that a reorganisation may include on each side, 0..=16 (r of TreeLine). Default 5.
     pub neighbours: u8,
     /// Most base pages of a segment, 1..=16 (T7); 1 is a plain index of pages. Default 16.
     pub segment_pages: u8,
-    /// How the lines of segments are found (T11). Default optimal.
+    /// How the lines of segments are fitted (T11). Default optimal.
     pub model: Model,
-    /// How reorganisation foretells where inserts will come, to leave room there (T14). Default off.
+    /// How reorganisation predicts where inserts will arrive, to leave space there (T14). Default off.
     pub forecast: ForecastKind,
-    /// Whether records stay in memory that were read, or that are in their pages (T1, T3). Without, only what waits for
-    /// its write-out is there. Default on.
+    /// Whether the record cache keeps clean records: those that were read or are written out (T1, T3). When off, only
+    /// records that wait for write-out are in memory. Default on.
     pub record_cache: bool,
 }
 
@@ -46,7 +46,7 @@ impl Default for TreeOptions {
 }
 
 impl TreeOptions {
-    /// Appends them to a root.
+    /// Appends the options to a root.
     pub(crate) fn encode(self, w: &mut Writer) {
         w.u8(self.fill).u8(self.neighbours).u8(self.segment_pages).u8(match self.model {
             Model::Optimal => 0,
@@ -55,7 +55,7 @@ impl TreeOptions {
         w.u8(self.forecast as u8).u8(u8::from(self.record_cache));
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     pub(crate) fn decode(r: &mut Reader<'_>) -> std::result::Result<Self, Malformed> {
         let (fill, neighbours, segment_pages) = (r.u8()?, r.u8()?, r.u8()?);
         let model = match r.u8()? {
@@ -74,7 +74,7 @@ impl TreeOptions {
         TreeOptions { fill, neighbours, segment_pages, model, forecast, record_cache }.checked()
     }
 
-    /// Options from disk, if they are within their ranges.
+    /// Checks options from disk against their ranges.
     pub(crate) fn checked(self) -> std::result::Result<Self, Malformed> {
         let TreeOptions { fill, neighbours, segment_pages, .. } = self;
         if FILL.contains(&fill) && NEIGHBOURS.contains(&neighbours) && SEGMENT_PAGES.contains(&segment_pages) {
@@ -83,7 +83,7 @@ impl TreeOptions {
         Err(Malformed::new(0, "an option of a tree is out of bounds"))
     }
 
-    /// The options that settings by name ask for; what they do not name keeps its default.
+    /// Parses options from settings by name. An option that is not named keeps its default.
     pub fn parse(settings: &[(String, String)]) -> Result<Self> {
         let mut options = TreeOptions::default();
         for (name, value) in settings {

@@ -6,17 +6,17 @@ use ecotone_substrate::page::Page;
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Records {
     bytes: Vec<u8>,
-    /// Where each key and each value ends.
+    /// End offsets of each key and each value.
     ends: Vec<(u32, u32)>,
 }
 
 impl Records {
-    /// Adds a record behind the others.
+    /// Appends a record.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
         self.push_parts(&[], key, value);
     }
 
-    /// Adds a record whose key comes in two parts.
+    /// Appends a record whose key is given in two parts.
     pub(crate) fn push_parts(&mut self, prefix: &[u8], suffix: &[u8], value: &[u8]) {
         self.bytes.extend_from_slice(prefix);
         self.bytes.extend_from_slice(suffix);
@@ -25,7 +25,7 @@ impl Records {
         self.ends.push((key_end, self.end()));
     }
 
-    /// Adds all records of a page. They must lie above those present.
+    /// Appends all records of a page. They must lie above those present.
     pub(crate) fn push_page(&mut self, page: &Page<'_>) {
         page.iter().for_each(|entry| self.push_parts(page.prefix(), entry.suffix, entry.value));
     }
@@ -42,7 +42,7 @@ impl Records {
     /// Key and value at a position.
     ///
     /// # Panics
-    /// Beyond the end.
+    /// If the position is beyond the end.
     pub(crate) fn get(&self, position: usize) -> (&[u8], &[u8]) {
         let start = position.checked_sub(1).map_or(0, |before| self.ends[before].1) as usize;
         let (key_end, end) = self.ends[position];

@@ -1,41 +1,46 @@
-//! Reorganisation: full segments and neighbours that are worth it become fresh pages (T10–T13; decisions 2 and 5).
+//! Reorganisation: merges full segments, and neighbours that are worth including, into fresh pages (T10–T13; decisions
+//! 2 and 5).
+//!
+//! A round claims a key's segment and its neighbours, reads their pages, merges their dirty records, plans new
+//! segments, writes these into free pages, and installs them with one log record. The replaced pages are freed
+//! afterwards.
 
 use std::{collections::HashSet, ops::Range, sync::atomic::Ordering};
 
 use ecotone_substrate::{
     Result, bug,
     limits::PAGE,
-    page::{PageKind, Place},
+    page::{PageAddress, PageKind},
 };
 
 use super::{
     PageFill, Tree, TreeOptions,
     cache::Stretch,
     claims::Claim,
-    goals::FULL,
-    index::{Change, Home, Placement, Segment, Snapshot},
+    fill_policy::FULL,
+    index::{IndexEdit, PagePair, Placement, Segment, Snapshot},
     install::Replaced,
-    layout::{Part, Planned},
-    merge::{self, Shape},
+    layout::{PagePlan, SegmentPlan},
+    logged_edit::LoggedEdit,
+    merge::{self, PageSpec},
+    page_allocator::IoPurpose,
     records::Records,
-    share::Share,
-    space::Cause,
-    store::{Located, ascending, descending},
-    structure::Structure,
+    segment_update::SegmentUpdate,
+    store::{SegmentRange, ascending, descending},
 };
 
 /// Base pages that one round reads at most, so that it stays within its memory (64 in TreeLine).
 pub(crate) const ROUND: usize = 64;
 
-/// Stored records from which on the order tells how new ones have come.
+/// Fewest stored records from which the insert pattern is judged.
 const FEW: usize = 8;
 
-/// What a write-out or a reorganisation came to.
+/// The outcome of a write-out or a reorganisation.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Whether anything was done, which is not so where others hold all claims.
+    /// Whether anything was done. False if other operations hold all claims.
     pub(crate) is_any: bool,
-    /// Where there was more dirty than was taken.
+    /// Ranges with dirty records that were not taken.
     pub(crate) left: Vec<Stretch>,
 }
 
@@ -46,48 +51,48 @@ impl Progress {
     }
 }
 
-/// How records that pages did not have come among those that they had.
+/// How new records lie among the stored ones.
 #[derive(Debug, Default)]
-struct Arrival {
+struct InsertPattern {
     stored: usize,
-    /// Runs of new ones.
+    /// Runs of new records without a stored record between them.
     runs: usize,
     is_in_run: bool,
 }
 
-impl Arrival {
+impl InsertPattern {
     fn note(&mut self, is_new: bool) {
         self.stored += usize::from(!is_new);
         self.runs += usize::from(is_new && !self.is_in_run);
         self.is_in_run = is_new;
     }
 
-    /// Whether all have come at one place or two. Of many that come anywhere, some lie between others.
+    /// Whether all new records lie at one place or two: inserts in key order. Random inserts lie at more places.
     fn is_in_order(&self) -> bool {
         self.stored >= FEW && (1..=2).contains(&self.runs)
     }
 }
 
-/// Contiguous segments that become other segments, and what their records are.
-pub(crate) struct Neighbourhood<'t> {
-    /// With what comes over their records.
-    pub(crate) shares: Vec<Share<'t>>,
-    /// Whether that which no page has is inserts, of which the forecast is told.
+/// A reorganisation unit: contiguous segments that are replaced by other segments, with their records.
+pub(crate) struct ReorganisationUnit<'t> {
+    /// The segments, each with the records that go into it.
+    pub(crate) shares: Vec<SegmentUpdate<'t>>,
+    /// Whether the forecast counts keys that no page has as inserts.
     pub(crate) inserts: bool,
     pub(crate) records: Records,
-    /// How these come together.
-    arrival: Arrival,
+    /// How new records lie among the stored ones.
+    arrival: InsertPattern,
     /// Keys that no page had before.
     added: Vec<Vec<u8>>,
-    pub(crate) plan: Vec<Planned>,
-    /// The first page of each segment that is planned.
+    pub(crate) plan: Vec<SegmentPlan>,
+    /// The first page of each planned segment.
     pages: Vec<u32>,
 }
 
-impl<'t> Neighbourhood<'t> {
-    pub(crate) fn new(shares: Vec<Share<'t>>) -> Self {
-        let (records, arrival) = (Records::default(), Arrival::default());
-        Neighbourhood {
+impl<'t> ReorganisationUnit<'t> {
+    pub(crate) fn new(shares: Vec<SegmentUpdate<'t>>) -> Self {
+        let (records, arrival) = (Records::default(), InsertPattern::default());
+        ReorganisationUnit {
             shares,
             inserts: true,
             records,
@@ -107,16 +112,16 @@ impl<'t> Neighbourhood<'t> {
     }
 
     fn base_count(&self) -> usize {
-        self.shares.iter().map(Share::base_count).sum()
+        self.shares.iter().map(SegmentUpdate::base_count).sum()
     }
 
-    /// Whether what comes makes more pages of it than there are.
+    /// Whether the incoming records exceed the bytes of the present pages.
     fn grows(&self) -> bool {
         self.shares.iter().map(|share| share.records.bytes()).sum::<usize>() > self.base_count() * PAGE
     }
 
-    /// The base pages that come, with their numbers.
-    fn parts(&self) -> impl Iterator<Item = (u32, &Part)> {
+    /// The planned base pages, with their page numbers.
+    fn parts(&self) -> impl Iterator<Item = (u32, &PagePlan)> {
         self.plan.iter().zip(&self.pages).flat_map(|(planned, first)| (*first..).zip(&planned.pages))
     }
 
@@ -124,13 +129,13 @@ impl<'t> Neighbourhood<'t> {
         self.parts().map(|(page, _)| page).collect()
     }
 
-    /// Makes single pages of all that is planned.
+    /// Turns every planned page into a segment of its own.
     fn take_apart(&mut self) {
         let parts = std::mem::take(&mut self.plan).into_iter().flat_map(|planned| planned.pages);
-        self.plan = parts.map(|part| Planned { placement: Placement::Single, pages: vec![part] }).collect();
+        self.plan = parts.map(|part| SegmentPlan { placement: Placement::Single, pages: vec![part] }).collect();
     }
 
-    fn change(&self, change: &mut Change) {
+    fn change(&self, change: &mut IndexEdit) {
         change.remove.extend(self.shares.iter().map(|share| share.begin().to_vec()));
         let kept = self.shares.iter().flat_map(|share| &share.kept);
         change.insert.extend(kept.map(|at| (at.lower.clone(), at.segment.clone())));
@@ -142,7 +147,7 @@ impl<'t> Neighbourhood<'t> {
 }
 
 /// A base page to be written.
-struct Fresh<'a> {
+struct NewPage<'a> {
     page: u32,
     lower: &'a [u8],
     upper: Option<&'a [u8]>,
@@ -150,30 +155,30 @@ struct Fresh<'a> {
     range: Range<usize>,
 }
 
-/// Base pages that may still be taken.
+/// Base pages that may still be included.
 #[derive(Debug, Clone, Copy)]
-struct Room {
-    /// By the round.
+struct PageBudget {
+    /// In the round.
     round: usize,
-    /// By the neighbourhood, until it has as many as a segment may have.
+    /// In the unit, until it has as many pages as a segment may have.
     hood: usize,
 }
 
-impl Room {
-    /// Begins a neighbourhood, whatever room there is. The last of all takes no small neighbours: where keys only rise,
-    /// it is reorganised again and again.
-    fn begin(&mut self, hood: &Neighbourhood<'_>, most: u8) {
+impl PageBudget {
+    /// Begins a unit, even if it exceeds the budget. The last unit of the tree includes no small neighbours: with
+    /// ascending inserts it is reorganised again and again.
+    fn begin(&mut self, hood: &ReorganisationUnit<'_>, most: u8) {
         let pages = hood.base_count();
         self.round = self.round.saturating_sub(pages);
         self.hood = if hood.upper().is_none() { 0 } else { usize::from(most).saturating_sub(pages) };
     }
 
-    /// Whether a neighbour is worth taking: it has overflow pages, or all might become one segment.
+    /// Whether a neighbour is worth including: it has overflow pages, or the whole unit may become one segment.
     fn wants(&self, neighbour: &Segment) -> bool {
         neighbour.is_worth_taking() || usize::from(neighbour.base_count()) <= self.hood
     }
 
-    /// Takes a neighbour; false if there is no room for it.
+    /// Charges a neighbour to the budget; false if the budget is too small.
     fn take(&mut self, neighbour: &Segment) -> bool {
         let pages = usize::from(neighbour.base_count());
         let fits = pages <= self.round;
@@ -186,13 +191,13 @@ impl Room {
 }
 
 impl Tree {
-    /// Reorganises the segments of these keys, with their neighbours that have overflow pages or are small; `sparse`
-    /// ones are put together with a neighbour.
+    /// Reorganises the segments of these keys, with neighbours that have overflow pages or are small. With `sparse`, a
+    /// segment is always merged with at least one neighbour.
     pub(crate) fn reorganise(&self, keys: &[Vec<u8>], sparse: bool) -> Result<Progress> {
         let (mut progress, mut rest, mut round) = (Progress::default(), keys, ROUND);
         while !rest.is_empty() {
             match self.reorganise_round(rest, sparse, round) {
-                // A segment at a time needs the least space, since each gives back what it replaces.
+                // One segment at a time needs the least space, since each round frees the pages that it replaces.
                 Err(error) if error.is_no_space() && round > 1 => round = 1,
                 ended => {
                     let (done, reorganised) = ended?;
@@ -204,33 +209,33 @@ impl Tree {
         Ok(progress)
     }
 
-    /// Reorganises about `round` base pages. Gives how many of the keys were looked at, and what was done.
+    /// Reorganises about `round` base pages. Returns how many of the keys were handled, and the progress.
     fn reorganise_round(&self, keys: &[Vec<u8>], sparse: bool, round: usize) -> Result<(usize, Progress)> {
         let mut claim = self.store.claims.claim();
-        let (done, hoods) = self.detect(&mut claim, keys, sparse, Room { round, hood: 0 });
+        let (done, hoods) = self.detect(&mut claim, keys, sparse, PageBudget { round, hood: 0 });
         if hoods.is_empty() {
             return Ok((done, Progress::default()));
         }
         let left = self.rebuild(hoods, |tree, hood| {
             let plan = tree.plan(&hood.records, hood.lower(), hood.upper(), None);
             let pages: usize = plan.iter().map(|planned| planned.pages.len()).sum();
-            // Pages that deletes left too empty are worth it only if there are much fewer of them then.
+            // A merge of underfull pages pays only if it saves at least a quarter of the pages.
             if sparse && pages * 4 > hood.base_count() * 3 { None } else { Some(plan) }
         })?;
         Ok((done, Progress { is_any: true, left }))
     }
 
-    /// Makes fresh segments of claimed ones that cannot take what goes into them. Gives keys of those that are to be
-    /// tried with less at a time, for want of space.
+    /// Rebuilds claimed segments that cannot take their records. Returns the keys of segments that failed for lack of
+    /// disk space and should be retried with fewer pages at a time.
     pub(crate) fn make_segments<'t>(
         &'t self,
         claim: &mut Claim<'_>,
-        full: Vec<Share<'t>>,
+        full: Vec<SegmentUpdate<'t>>,
         left: &mut Vec<Stretch>,
     ) -> Result<Vec<Vec<u8>>> {
         let (mut full, mut crowded) = (full.into_iter().peekable(), Vec::new());
         while full.peek().is_some() {
-            let mut room = Room { round: ROUND, hood: 0 };
+            let mut room = PageBudget { round: ROUND, hood: 0 };
             let (mut shares, mut pages) = (Vec::new(), 0);
             while let Some(mut share) = full.next_if(|share| shares.is_empty() || pages + share.base_count() <= ROUND) {
                 share.narrow();
@@ -239,8 +244,8 @@ impl Tree {
             }
             let keys: Vec<Vec<u8>> = shares.iter().map(|share| share.at.lower.clone()).collect();
             let snapshot = self.store.index.snapshot();
-            let mut hoods = self.hoods(shares, true);
-            hoods.iter_mut().for_each(|hood| self.surround(claim, &snapshot, hood, false, &mut room));
+            let mut hoods = self.group_neighbours(shares, true);
+            hoods.iter_mut().for_each(|hood| self.claim_neighbours(claim, &snapshot, hood, false, &mut room));
             match self.rebuild(hoods, |tree, hood| Some(tree.plan_grown(hood))) {
                 Ok(rest) => left.extend(rest),
                 Err(error) if error.is_no_space() => crowded.extend(keys),
@@ -250,9 +255,9 @@ impl Tree {
         Ok(crowded)
     }
 
-    /// Where keys arrive in order nothing more comes between them: pages are filled one after the other, and to the
-    /// last byte unless somebody wants room in them.
-    fn plan_grown(&self, hood: &Neighbourhood<'_>) -> Vec<Planned> {
+    /// Plans a unit whose segments are full. Keys that arrive in order get no later keys between them, so their pages
+    /// are filled one after the other, and completely unless an option asks for free space in them.
+    fn plan_grown(&self, hood: &ReorganisationUnit<'_>) -> Vec<SegmentPlan> {
         let is_in_order = hood.grows() && hood.arrival.is_in_order() && !self.forecast.is_on();
         let is_packed = hood.shares.iter().all(|share| share.is_packed || share.records.is_empty());
         let wants_room = self.options.fill < TreeOptions::default().fill || self.page_fill == PageFill::Spread;
@@ -260,31 +265,37 @@ impl Tree {
         self.plan(&hood.records, hood.lower(), hood.upper(), is_in_order.then_some(fill))
     }
 
-    /// Neighbours are planned together, unless there is a wall between them.
-    pub(crate) fn hoods<'t>(&self, shares: Vec<Share<'t>>, inserts: bool) -> Vec<Neighbourhood<'t>> {
-        let mut hoods: Vec<Neighbourhood<'t>> = Vec::new();
+    /// Groups neighbouring segments into units, unless a pinned boundary lies between them.
+    pub(crate) fn group_neighbours<'t>(
+        &self,
+        shares: Vec<SegmentUpdate<'t>>,
+        inserts: bool,
+    ) -> Vec<ReorganisationUnit<'t>> {
+        let mut hoods: Vec<ReorganisationUnit<'t>> = Vec::new();
         for share in shares {
             let lower = &share.at.lower;
-            let is_next = |hood: &&mut Neighbourhood<'t>| hood.upper() == Some(lower) && !self.store.walls.has(lower);
+            let is_next =
+                |hood: &&mut ReorganisationUnit<'t>| hood.upper() == Some(lower) && !self.store.pinned.has(lower);
             match hoods.last_mut().filter(is_next) {
                 Some(hood) => hood.shares.push(share),
-                None => hoods.push(Neighbourhood { inserts, ..Neighbourhood::new(vec![share]) }),
+                None => hoods.push(ReorganisationUnit { inserts, ..ReorganisationUnit::new(vec![share]) }),
             }
         }
         hoods
     }
 
-    /// Range detection (T10): claims each key's segment and contiguous neighbours. Gives how many keys were looked at.
+    /// Range detection (T10): claims each key's segment and contiguous neighbours. Returns how many keys were handled,
+    /// and the units.
     fn detect(
         &self,
         claim: &mut Claim<'_>,
         keys: &[Vec<u8>],
         sparse: bool,
-        mut room: Room,
-    ) -> (usize, Vec<Neighbourhood<'_>>) {
+        mut room: PageBudget,
+    ) -> (usize, Vec<ReorganisationUnit<'_>>) {
         let snapshot = self.store.index.snapshot();
         let mut taken = HashSet::new();
-        let mut hoods: Vec<Neighbourhood<'_>> = Vec::new();
+        let mut hoods: Vec<ReorganisationUnit<'_>> = Vec::new();
         for (done, key) in keys.iter().enumerate() {
             let centre = self.store.locate(key);
             if taken.contains(&centre.segment.page) {
@@ -294,23 +305,23 @@ impl Tree {
                 return (done, hoods);
             }
             let Some(centre) = self.claim_segment(claim, &centre) else { continue };
-            let mut hood = Neighbourhood::new(vec![Share::empty(centre)]);
-            self.surround(claim, &snapshot, &mut hood, sparse, &mut room);
+            let mut hood = ReorganisationUnit::new(vec![SegmentUpdate::empty(centre)]);
+            self.claim_neighbours(claim, &snapshot, &mut hood, sparse, &mut room);
             taken.extend(hood.shares.iter().map(|share| share.at.segment.page));
             hoods.push(hood);
         }
         (keys.len(), hoods)
     }
 
-    /// Claims neighbours on both sides that are worth it, and at least one if the neighbourhood is `sparse`. What
-    /// becomes more pages by itself needs none.
-    fn surround(
+    /// Claims neighbours on both sides that are worth including, and at least one if the unit is `sparse`. A unit that
+    /// grows by itself needs none.
+    fn claim_neighbours(
         &self,
         claim: &mut Claim<'_>,
         snapshot: &Snapshot,
-        hood: &mut Neighbourhood<'_>,
+        hood: &mut ReorganisationUnit<'_>,
         sparse: bool,
-        room: &mut Room,
+        room: &mut PageBudget,
     ) {
         let reach = usize::from(self.options.neighbours);
         room.begin(hood, self.options.segment_pages);
@@ -319,18 +330,18 @@ impl Tree {
         }
         let left = self.extend_left(claim, snapshot, hood.lower(), reach, false, room);
         let right = hood.upper().map(|upper| self.extend_right(claim, snapshot, upper, reach, sparse, room));
-        let mut shares: Vec<Share<'_>> = left.into_iter().map(Share::empty).collect();
+        let mut shares: Vec<SegmentUpdate<'_>> = left.into_iter().map(SegmentUpdate::empty).collect();
         shares.append(&mut hood.shares);
-        shares.extend(right.into_iter().flatten().map(Share::empty));
+        shares.extend(right.into_iter().flatten().map(SegmentUpdate::empty));
         hood.shares = shares;
         if sparse && hood.shares.len() == 1 {
             let left = self.extend_left(claim, snapshot, hood.lower(), 1, true, room);
-            hood.shares.splice(0..0, left.into_iter().map(Share::empty));
+            hood.shares.splice(0..0, left.into_iter().map(SegmentUpdate::empty));
         }
     }
 
-    /// Neighbours to the left, in ascending order, while there is room for their pages and they are worth taking; with
-    /// `any` whatever comes.
+    /// Claims neighbours to the left while they fit the budget and are worth including. Returns them in ascending
+    /// order. With `any`, every neighbour is worth including.
     fn extend_left(
         &self,
         claim: &mut Claim<'_>,
@@ -338,18 +349,18 @@ impl Tree {
         lower: &[u8],
         reach: usize,
         any: bool,
-        room: &mut Room,
-    ) -> Vec<Located> {
+        room: &mut PageBudget,
+    ) -> Vec<SegmentRange> {
         let before = descending(snapshot, Some(lower), false, reach);
-        let is_walled = |at: &Located| at.upper.as_ref().is_some_and(|upper| self.store.walls.has(upper));
-        let wanted = |at: &Located, room: &Room| !is_walled(at) && (any || room.wants(&at.segment));
-        let next = |at: Located| if wanted(&at, room) { self.claim_within(claim, &at, room) } else { None };
-        let mut left: Vec<Located> = before.into_iter().map_while(next).collect();
+        let is_pinned = |at: &SegmentRange| at.upper.as_ref().is_some_and(|upper| self.store.pinned.has(upper));
+        let wanted = |at: &SegmentRange, room: &PageBudget| !is_pinned(at) && (any || room.wants(&at.segment));
+        let next = |at: SegmentRange| if wanted(&at, room) { self.claim_within(claim, &at, room) } else { None };
+        let mut left: Vec<SegmentRange> = before.into_iter().map_while(next).collect();
         left.reverse();
         left
     }
 
-    /// Neighbours to the right; with `first` the next one whatever it is.
+    /// Claims neighbours to the right. With `first`, the next one is always worth including.
     fn extend_right(
         &self,
         claim: &mut Claim<'_>,
@@ -357,15 +368,15 @@ impl Tree {
         upper: &[u8],
         reach: usize,
         first: bool,
-        room: &mut Room,
-    ) -> Vec<Located> {
+        room: &mut PageBudget,
+    ) -> Vec<SegmentRange> {
         let after = ascending(snapshot, upper, reach.max(usize::from(first)));
-        let wanted = |i: usize, at: &Located, room: &Room| (first && i == 0) || room.wants(&at.segment);
-        let next = |(i, at): (usize, Located)| {
+        let wanted = |i: usize, at: &SegmentRange, room: &PageBudget| (first && i == 0) || room.wants(&at.segment);
+        let next = |(i, at): (usize, SegmentRange)| {
             let mut left = *room;
             let claimed = if wanted(i, &at, room) { self.claim_within(claim, &at, &mut left) } else { None }?;
-            // A wall may have come until the claim, and none comes any more that does not wait for it.
-            if self.store.walls.has(&claimed.lower) {
+            // A boundary may have been pinned before the claim. Once claimed, a pin of this fence waits for the claim.
+            if self.store.pinned.has(&claimed.lower) {
                 claim.release(claimed.segment.base_pages());
                 return None;
             }
@@ -375,7 +386,7 @@ impl Tree {
         after.into_iter().enumerate().map_while(next).collect()
     }
 
-    fn claim_within(&self, claim: &mut Claim<'_>, at: &Located, room: &mut Room) -> Option<Located> {
+    fn claim_within(&self, claim: &mut Claim<'_>, at: &SegmentRange, room: &mut PageBudget) -> Option<SegmentRange> {
         let mut left = *room;
         if !left.take(&at.segment) {
             return None;
@@ -385,9 +396,9 @@ impl Tree {
         Some(claimed)
     }
 
-    /// Claims all base pages of a segment (decision 5, invariant 11); gives it as it is now. `None` if somebody has one
-    /// of them, or if the index has moved on from it.
-    pub(crate) fn claim_segment(&self, claim: &mut Claim<'_>, at: &Located) -> Option<Located> {
+    /// Claims all base pages of a segment (decision 5, invariant 11). Returns the segment as the index has it now;
+    /// `None` if one of its pages is claimed already, or if the index does not have the segment any more.
+    pub(crate) fn claim_segment(&self, claim: &mut Claim<'_>, at: &SegmentRange) -> Option<SegmentRange> {
         if !claim.try_add(at.segment.base_pages()) {
             return None;
         }
@@ -398,17 +409,18 @@ impl Tree {
         current
     }
 
-    /// Model building, write-out and index update (T11–T13) for claimed neighbourhoods. What is dirty of them is taken
-    /// along; gives what was left of that. A neighbourhood without a plan stays as it is.
+    /// Model building, write-out and index update (T11–T13) for claimed units. Their dirty records are included;
+    /// returns the ranges whose dirty records were not taken. A unit without a plan stays unchanged.
     pub(crate) fn rebuild<'t>(
         &'t self,
-        mut hoods: Vec<Neighbourhood<'t>>,
-        layout: impl Fn(&Tree, &Neighbourhood<'t>) -> Option<Vec<Planned>>,
+        mut hoods: Vec<ReorganisationUnit<'t>>,
+        layout: impl Fn(&Tree, &ReorganisationUnit<'t>) -> Option<Vec<SegmentPlan>>,
     ) -> Result<Vec<Stretch>> {
         let left = self.take_along(&mut hoods);
-        // Until what was taken is settled, nobody else takes anything of these keys.
+        // The new pages stay claimed until the taken records are settled, so no other operation takes records of these
+        // keys.
         let mut claim = self.store.claims.claim();
-        self.gather(&mut hoods)?;
+        self.read_records(&mut hoods)?;
         hoods.retain_mut(|hood| match layout(self, hood) {
             Some(plan) => {
                 hood.plan = plan;
@@ -416,8 +428,8 @@ impl Tree {
             }
             None => false,
         });
-        let replaced = self.carry_out(&mut hoods, &mut claim)?;
-        hoods.iter_mut().flat_map(|hood| &mut hood.shares).for_each(Share::settle);
+        let replaced = self.apply_plans(&mut hoods, &mut claim)?;
+        hoods.iter_mut().flat_map(|hood| &mut hood.shares).for_each(SegmentUpdate::settle);
         drop(claim);
         self.forecast.observe(hoods.iter().flat_map(|hood| &hood.added).map(Vec::as_slice), 0);
         self.counters.reorganisations.add(hoods.len() as u64);
@@ -425,8 +437,8 @@ impl Tree {
         Ok(left)
     }
 
-    /// Takes what is dirty of segments into which nothing goes yet. Gives what was left of that.
-    fn take_along<'t>(&'t self, hoods: &mut [Neighbourhood<'t>]) -> Vec<Stretch> {
+    /// Takes the dirty records of segments that have no records to write yet. Returns the ranges that were left.
+    fn take_along<'t>(&'t self, hoods: &mut [ReorganisationUnit<'t>]) -> Vec<Stretch> {
         let drawn: usize = hoods.iter().flat_map(|hood| &hood.shares).map(|share| share.records.bytes()).sum();
         let (mut most, mut left) = (self.batch_bytes().saturating_sub(drawn), Vec::new());
         let shares = hoods.iter_mut().flat_map(|hood| &mut hood.shares);
@@ -440,21 +452,25 @@ impl Tree {
     }
 
     /// Writes the pages of all plans, claims their base pages, and installs them.
-    pub(crate) fn carry_out(&self, hoods: &mut [Neighbourhood<'_>], claim: &mut Claim<'_>) -> Result<Option<Replaced>> {
+    pub(crate) fn apply_plans(
+        &self,
+        hoods: &mut [ReorganisationUnit<'_>],
+        claim: &mut Claim<'_>,
+    ) -> Result<Option<Replaced>> {
         if hoods.is_empty() {
             return Ok(None);
         }
         self.take_pages(hoods)?;
-        let pages: Vec<u32> = hoods.iter().flat_map(Neighbourhood::all_pages).collect();
+        let pages: Vec<u32> = hoods.iter().flat_map(ReorganisationUnit::all_pages).collect();
         if !bug!(UnclaimedPages) {
             pages.iter().for_each(|page| claim.add_new(*page));
         }
         let written = self.sync_log().and_then(|()| {
             let production = self.store.production.fetch_add(1, Ordering::Relaxed) + 1;
             self.write_parts(hoods, production)?;
-            let mut change = Change::default();
+            let mut change = IndexEdit::default();
             hoods.iter().for_each(|hood| hood.change(&mut change));
-            self.install(&Structure { production, change })
+            self.install(&LoggedEdit { production, change })
         });
         if written.is_err() {
             pages.iter().for_each(|page| claim.release(*page..*page + 1));
@@ -463,11 +479,12 @@ impl Tree {
         written.map(Some)
     }
 
-    /// Reads all records that are not read yet, and puts what goes into the segments over them.
-    fn gather(&self, hoods: &mut [Neighbourhood<'_>]) -> Result<()> {
-        let missing: Vec<Home> = hoods.iter().flat_map(|hood| &hood.shares).flat_map(Share::missing).collect();
-        let mut read = self.store.read(&missing, Cause::Reorganise)?.into_iter();
-        for Neighbourhood { shares, records, arrival, added, inserts, .. } in hoods {
+    /// Reads all records that are not read yet, and merges the incoming records over them.
+    fn read_records(&self, hoods: &mut [ReorganisationUnit<'_>]) -> Result<()> {
+        let missing: Vec<PagePair> =
+            hoods.iter().flat_map(|hood| &hood.shares).flat_map(SegmentUpdate::missing).collect();
+        let mut read = self.store.read(&missing, IoPurpose::Reorganise)?.into_iter();
+        for ReorganisationUnit { shares, records, arrival, added, inserts, .. } in hoods {
             let loaded = std::mem::take(records);
             let tells = *inserts && self.forecast.is_on();
             for share in shares {
@@ -485,16 +502,16 @@ impl Tree {
                 }
             }
             if loaded.len() > 0 {
-                // Records of a bulk load come last and give way to what is there.
+                // Records of a bulk load are merged last: for a key in both, the stored record wins.
                 *records = merge::union(records, &loaded);
             }
         }
         Ok(())
     }
 
-    /// Takes pages for all plans. Where the file cannot grow and no free ones are neighbours, each page of the last
-    /// neighbourhood becomes a segment of its own.
-    fn take_pages(&self, hoods: &mut [Neighbourhood<'_>]) -> Result<()> {
+    /// Allocates pages for all plans. If the file cannot grow and there are no free runs, each page of a single unit
+    /// becomes a segment of its own.
+    fn take_pages(&self, hoods: &mut [ReorganisationUnit<'_>]) -> Result<()> {
         match self.take_runs(hoods) {
             Err(error) if error.is_no_space() && hoods.len() == 1 => {
                 hoods[0].take_apart();
@@ -504,7 +521,7 @@ impl Tree {
         }
     }
 
-    fn take_runs(&self, hoods: &mut [Neighbourhood<'_>]) -> Result<()> {
+    fn take_runs(&self, hoods: &mut [ReorganisationUnit<'_>]) -> Result<()> {
         let runs: Vec<u8> = hoods.iter().flat_map(|hood| &hood.plan).map(|planned| planned.pages.len() as u8).collect();
         let mut pages = self.allocate(&runs)?.into_iter();
         for hood in hoods {
@@ -513,21 +530,21 @@ impl Tree {
         Ok(())
     }
 
-    fn write_parts(&self, hoods: &[Neighbourhood<'_>], production: u32) -> Result<()> {
+    fn write_parts(&self, hoods: &[ReorganisationUnit<'_>], production: u32) -> Result<()> {
         self.context.begin_session()?;
-        let fresh: Vec<Fresh<'_>> = hoods.iter().flat_map(Fresh::of).collect();
+        let fresh: Vec<NewPage<'_>> = hoods.iter().flat_map(NewPage::of).collect();
         let pages: Vec<u32> = fresh.iter().map(|fresh| fresh.page).collect();
-        self.write_new(Cause::Reorganise, &pages, |n, place, block| {
+        self.write_new(IoPurpose::Reorganise, &pages, |n, place, block| {
             fresh[n].build(block, place, production, self.page_sequence());
         })
     }
 
-    /// A few reorganisations of segments with overflow pages, for idle times. False if there are none left to do.
-    pub(crate) fn tidy(&self) -> Result<bool> {
+    /// Reorganises a few segments with overflow pages, for idle times. False if there are none left.
+    pub(crate) fn reorganise_when_idle(&self) -> Result<bool> {
         if self.store.overflow_pages() == 0 {
             return Ok(false);
         }
-        let mut from = self.counters.broom.lock();
+        let mut from = self.counters.cleanup_cursor.lock();
         let snapshot = self.store.index.snapshot();
         let overflowing = snapshot.ascend(&from).filter(|(_, segment)| segment.overflow_pages() > 0);
         let keys: Vec<Vec<u8>> = overflowing.map(|(lower, _)| lower).take(ROUND / 4).collect();
@@ -538,12 +555,12 @@ impl Tree {
     }
 }
 
-impl<'a> Fresh<'a> {
-    /// The pages of a neighbourhood.
-    fn of(hood: &'a Neighbourhood<'_>) -> Vec<Fresh<'a>> {
-        let parts: Vec<(u32, &Part)> = hood.parts().collect();
+impl<'a> NewPage<'a> {
+    /// The new pages of a unit.
+    fn of(hood: &'a ReorganisationUnit<'_>) -> Vec<NewPage<'a>> {
+        let parts: Vec<(u32, &PagePlan)> = hood.parts().collect();
         let uppers = parts.iter().skip(1).map(|(_, part)| Some(part.lower.as_slice())).chain([hood.upper()]);
-        let fresh = |(&(page, part), upper): (&(u32, &'a Part), Option<&'a [u8]>)| Fresh {
+        let fresh = |(&(page, part), upper): (&(u32, &'a PagePlan), Option<&'a [u8]>)| NewPage {
             page,
             lower: &part.lower,
             upper,
@@ -553,8 +570,8 @@ impl<'a> Fresh<'a> {
         parts.iter().zip(uppers).map(fresh).collect()
     }
 
-    fn build(&self, block: &mut [u8], place: Place, production: u32, seq: u64) {
-        let shape = Shape { kind: PageKind::Base, related: production, lower: self.lower, upper: self.upper };
+    fn build(&self, block: &mut [u8], place: PageAddress, production: u32, seq: u64) {
+        let shape = PageSpec { kind: PageKind::Base, related: production, lower: self.lower, upper: self.upper };
         merge::build(block, place, shape, self.range.clone().map(|position| self.records.get(position)), seq);
     }
 }

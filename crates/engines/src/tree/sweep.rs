@@ -1,4 +1,4 @@
-//! What is to be written out, batch by batch, by one or two workers.
+//! A sweep over the dirty records of one tree: hands them out batch by batch to one or two workers that write them out.
 
 use std::{
     collections::VecDeque,
@@ -13,19 +13,19 @@ use ecotone_sys::primitive::Mutex;
 
 use super::{Tree, cache::Stretch};
 
-/// The dirty records of one tree, in key order, and how far that is.
+/// A pass over the dirty records of one tree in key order, with its position.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     tree: Arc<Tree>,
-    /// What is left of it.
+    /// The ranges that are left.
     rest: Mutex<VecDeque<Stretch>>,
-    /// It goes over what is dirty since sequences below this, and may take others along.
+    /// The sweep covers records that became dirty at sequences below this, and may include others.
     below: Seq,
     /// Pages of a batch.
     batch: usize,
-    /// Whether it is the elevator's, which stops where enough is clean and goes on from there.
+    /// Whether this is a background round, which stops when enough is clean. The next round continues there.
     round: bool,
-    /// Where it began, and whether it has come to the end of all keys since.
+    /// Where the sweep began, and whether it has wrapped around the end of all keys since.
     origin: Vec<u8>,
     is_around: AtomicBool,
     taken: AtomicUsize,
@@ -35,12 +35,12 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// A sweep over all that is dirty, which may stop early.
+    /// A background round over all dirty records, which may stop early.
     pub(crate) fn of_round(tree: &Arc<Tree>) -> Self {
         Self::new(tree, tree.round(), Seq::MAX, true)
     }
 
-    /// A sweep over what is dirty since a sequence below this one.
+    /// A sweep over the records that became dirty below this sequence.
     pub(crate) fn of_all(tree: &Arc<Tree>, below: Seq) -> Self {
         Self::new(tree, vec![Stretch::default()], below, false)
     }
@@ -56,9 +56,9 @@ impl Sweep {
         self.round
     }
 
-    /// Whether somebody waits for the turn to sweep over the tree.
+    /// Whether a thread waits for the tree's job lock to sweep.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.tree.sweeping.is_wanted()
+        self.tree.sweeping.has_waiters()
     }
 
     /// The number of the keyspace.
@@ -71,7 +71,7 @@ impl Sweep {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes the next batch: a dirty key of each of some segments. None when all are taken.
+    /// Takes the next batch: one dirty key of each of some segments. `None` when nothing is left.
     pub(crate) fn next_batch(&self) -> Option<Vec<Vec<u8>>> {
         let (mut rest, mut keys, mut pages) = (self.rest.lock(), Vec::new(), 0);
         while pages < self.batch
@@ -93,13 +93,13 @@ impl Sweep {
             && self.round
             && !self.is_around.swap(true, Ordering::Relaxed)
         {
-            self.tree.all_has_come();
+            self.tree.end_forecast_round();
         }
         self.taken.fetch_add(pages, Ordering::Relaxed);
         (!keys.is_empty()).then_some(keys)
     }
 
-    /// Writes a batch out. What was left of it comes next.
+    /// Writes a batch out. Records of the batch that were not taken come next.
     pub(crate) fn write(&self, batch: &[Vec<u8>]) -> Result<()> {
         let progress = self.tree.write_segments(batch)?;
         if progress.is_any {
@@ -110,12 +110,12 @@ impl Sweep {
         let next = rest.front().map(|stretch| stretch.lower.clone()).unwrap_or_default();
         drop(rest);
         if self.round {
-            self.tree.elevator_reached(&next);
+            self.tree.note_sweep_position(&next);
         }
         Ok(())
     }
 
-    /// Leaves what is not taken to later sweeps.
+    /// Ends the sweep: later sweeps take what is left.
     pub(crate) fn stop(&self) {
         self.rest.lock().clear();
     }
@@ -130,20 +130,20 @@ impl Sweep {
         self.progress.load(Ordering::Relaxed)
     }
 
-    /// Begins to help, until the result is dropped; none if nothing is left.
+    /// Registers a helper until the result is dropped; `None` if nothing is left.
     pub(crate) fn help(&self) -> Option<Helping<'_>> {
         self.helpers.fetch_add(1, Ordering::SeqCst);
         let helping = Helping(self);
         self.has_more().then_some(helping)
     }
 
-    /// Whether a helper is at work.
+    /// Whether a helper is working.
     pub(crate) fn is_helped(&self) -> bool {
         self.helpers.load(Ordering::SeqCst) > 0
     }
 }
 
-/// Help with a sweep, until it is dropped.
+/// A helper's registration at a sweep, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Helping<'a>(&'a Sweep);
 

@@ -1,4 +1,8 @@
-//! Write-out in the background, for all tree keyspaces of a database, and the pressure that it puts on writers.
+//! Background write-out for all tree keyspaces of a database, and the write throttle and write stalls that bound the
+//! dirty records.
+//!
+//! Above the soft limit writers are delayed and a background job writes out; at the hard limit writers wait. Idle jobs
+//! reorganise segments with overflow pages and return free space to the file system.
 
 use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
 use std::{
@@ -12,34 +16,35 @@ use std::{
 use ecotone_substrate::{
     Result, Seq,
     failures::Failures,
-    held::{self, Wait},
+    lock_rank::{self, Wait},
     metrics::{Counter, Histogram},
-    pace::Pace,
     retry::Retry,
     scheduler::Priority,
+    throttle::WriteThrottle,
 };
 use ecotone_sys::primitive::Mutex;
 
 use super::{Tree, cache::Cache, sweep::Sweep};
-use crate::{delay::Delay, engine::Shared};
+use crate::{engine::Shared, write_delay::WriteDelay};
 
-/// Between two looks at whether a helper has finished its batch.
+/// Time between two checks whether a helper has finished its batch.
 const HELPER_WAIT: Duration = Duration::from_micros(200);
-/// Parts of the hard limit, in sixteenths: above *soft* writers are slowed down and the background writes out, down to
-/// *low*. Both are high, since what stays dirty for longer is written together with more records of its page.
+/// Soft and low limit in sixteenths of the hard limit. Above *soft* writers are slowed down, and the background writes
+/// out down to *low*. Both are high, since a record that stays dirty longer is written together with more records of
+/// its page.
 const SOFT: usize = 12;
 const LOW: usize = 11;
-/// Tidying rests while more than this part of the hard limit is dirty.
+/// Idle reorganisation pauses while more than the hard limit divided by this is dirty.
 const BUSY: usize = 16;
 
-/// What a round came to.
-enum Round {
+/// The outcome of a round.
+enum RoundResult {
     Ended,
-    /// Another sweeps over the keyspace that was due.
+    /// Another thread sweeps over the keyspace that was due.
     LeftToAnother,
 }
 
-/// The background of one database's trees.
+/// The background work for the trees of one database.
 #[derive(Debug)]
 pub(crate) struct Writeback {
     cache: Arc<Cache>,
@@ -47,22 +52,22 @@ pub(crate) struct Writeback {
     writing: AtomicBool,
     tidying: AtomicBool,
     trimming: AtomicBool,
-    /// Batches that were written out and rounds that have ended: whoever waits for room looks again.
+    /// Number of written batches and ended rounds. A writer that waits for space checks again when it changes.
     steps: AtomicU64,
-    /// Whether a round has left the work to another who sweeps: then none is begun until that one has ended.
+    /// Whether a round has left the work to another thread that sweeps. No round begins until that sweep has ended.
     left: AtomicBool,
-    /// Whether somebody found no room: then a batch is written out, however little is dirty.
+    /// Whether a writer found no space. A batch is written out then, however little is dirty.
     wanted: AtomicBool,
-    /// What writers owe while much is dirty.
-    pace: Pace,
-    /// Of rounds that ended early: a full disk, or want of memory.
+    /// The write throttle while much is dirty.
+    pace: WriteThrottle,
+    /// Failures of rounds that ended early: a full disk, or lack of memory.
     failures: Failures,
     retry: Retry,
-    /// Dirty bytes at which writers and replay wait.
+    /// Dirty bytes from which writers and replay stall.
     hard_limit: AtomicUsize,
     /// Writers that waited for write-out.
     pub(crate) stalls: Counter,
-    /// How long writers were held up, of those who were, in nanoseconds.
+    /// Delays of the writers that were delayed, in nanoseconds.
     pub(crate) delays: Histogram,
 }
 
@@ -78,7 +83,7 @@ impl Writeback {
             steps: AtomicU64::new(0),
             left: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
-            pace: Pace::default(),
+            pace: WriteThrottle::default(),
             failures: Failures::default(),
             retry: Retry::default(),
             hard_limit: AtomicUsize::new(hard_limit),
@@ -97,13 +102,19 @@ impl Writeback {
         self.hard_limit.load(Ordering::Relaxed)
     }
 
-    /// The cache's share changes slowly, and asking for it costs more than a write should.
+    /// Updates the hard limit from the cache. The limit changes slowly, and to compute it costs too much for every
+    /// write.
     pub(crate) fn refresh_limit(&self) {
         self.hard_limit.store(self.cache.dirty_limit(), Ordering::Relaxed);
     }
 
-    /// Delays a writer a little when much is dirty, and stops it when too much is.
-    pub(crate) fn slow_down(self: &Arc<Self>, shared: &Shared, bytes: usize, delay: &mut Delay<'_>) -> Result<()> {
+    /// Delays a writer when much is dirty, and stalls it at the hard limit.
+    pub(crate) fn delay_writer(
+        self: &Arc<Self>,
+        shared: &Shared,
+        bytes: usize,
+        delay: &mut WriteDelay<'_>,
+    ) -> Result<()> {
         let (dirty, hard) = (self.cache.dirty_bytes(), self.hard_limit());
         let soft = hard / 16 * SOFT;
         if dirty <= soft {
@@ -114,7 +125,7 @@ impl Writeback {
             return self.make_room(shared, delay);
         }
         let fullness = (dirty - soft) as f64 / (hard - soft) as f64;
-        // Nobody waits for what cannot be done: who finds no room is told why.
+        // After a failed round a delay would not help; a writer that finds no space gets the error.
         if shared.scheduler.is_threaded()
             && !self.retry.has_failed()
             && let Some(owed) = self.pace.charge(fullness, bytes)
@@ -124,14 +135,14 @@ impl Writeback {
         Ok(())
     }
 
-    /// Stops whoever makes records dirty while too much is.
-    pub(crate) fn hold_back(self: &Arc<Self>, shared: &Shared, delay: &mut Delay<'_>) -> Result<()> {
+    /// Stalls a writer while the dirty bytes reach the hard limit.
+    pub(crate) fn stall(self: &Arc<Self>, shared: &Shared, delay: &mut WriteDelay<'_>) -> Result<()> {
         if self.cache.dirty_bytes() < self.hard_limit() { Ok(()) } else { self.make_room(shared, delay) }
     }
 
-    /// Waits until write-out has made some room: a batch is written, or it ended.
-    pub(crate) fn make_room(self: &Arc<Self>, shared: &Shared, delay: &mut Delay<'_>) -> Result<()> {
-        held::about_to_wait(Wait::Room);
+    /// Waits until write-out has made some space: a batch was written, or a round has ended.
+    pub(crate) fn make_room(self: &Arc<Self>, shared: &Shared, delay: &mut WriteDelay<'_>) -> Result<()> {
+        lock_rank::about_to_wait(Wait::Room);
         delay.begin();
         self.stalls.increment();
         let before = self.steps.load(Ordering::Acquire);
@@ -140,8 +151,8 @@ impl Writeback {
         self.wanted.store(true, Ordering::Release);
         let stepped = || self.steps.load(Ordering::Acquire) != before || self.failures.since(failures).is_some();
         shared.scheduler.wait_until("write-out", || {
-            // Again and again: a round that finds another sweeping leaves the work to that one, and that one may have
-            // just ended.
+            // Starts again on each check: a round that finds another thread sweeping leaves the work to that thread,
+            // whose sweep may just have ended.
             self.start(shared);
             stepped()
         })?;
@@ -149,14 +160,15 @@ impl Writeback {
         self.failures.since(failures).map_or(Ok(()), Err)
     }
 
-    /// Who has swept over a tree has given the turn back.
+    /// To be called by a thread that has swept over a tree and released the job lock: restarts the background round
+    /// that was left to it.
     pub(crate) fn swept(self: &Arc<Self>, shared: &Shared) {
         if self.left.swap(false, Ordering::SeqCst) {
             self.start(shared);
         }
     }
 
-    /// Has the background write out, unless it does.
+    /// Starts a background round, unless one is running.
     pub(crate) fn start(self: &Arc<Self>, shared: &Shared) {
         if self.writing.load(Ordering::Relaxed)
             || self.left.load(Ordering::Relaxed)
@@ -174,9 +186,9 @@ impl Writeback {
         let ended = self.round(shared);
         self.writing.store(false, Ordering::Release);
         match ended {
-            // Who sweeps makes the steps.
-            Ok(Round::LeftToAnother) => return,
-            Ok(Round::Ended) => self.retry.succeeded(),
+            // The thread that sweeps counts the steps.
+            Ok(RoundResult::LeftToAnother) => return,
+            Ok(RoundResult::Ended) => self.retry.succeeded(),
             Err(error) => {
                 self.retry.failed(&*shared.clock);
                 let error = shared.health.postpone("writing out dirty pages", error);
@@ -193,17 +205,18 @@ impl Writeback {
         shared.scheduler.notify();
     }
 
-    /// Writes out until little enough is dirty, sweeping over the keyspace that has the most dirty records.
-    fn round(self: &Arc<Self>, shared: &Shared) -> Result<Round> {
+    /// Writes out until the dirty bytes fall to the low limit, each time from the keyspace that has the most dirty
+    /// records.
+    fn round(self: &Arc<Self>, shared: &Shared) -> Result<RoundResult> {
         while let Some(tree) = self.due() {
-            // A worker does not wait for a flush.
+            // A worker thread must not wait for a flush.
             let turn = tree.sweeping.try_lock();
-            if tree.is_threaded() && (turn.is_none() || tree.sweeping.is_wanted()) {
+            if tree.is_threaded() && (turn.is_none() || tree.sweeping.has_waiters()) {
                 drop(turn);
                 self.left.store(true, Ordering::SeqCst);
-                // Who gives the turn back behind this look clears the mark.
-                if tree.sweeping.is_taken() || tree.sweeping.is_wanted() {
-                    return Ok(Round::LeftToAnother);
+                // A thread that releases the job lock after this check clears `left`.
+                if tree.sweeping.is_locked() || tree.sweeping.has_waiters() {
+                    return Ok(RoundResult::LeftToAnother);
                 }
                 self.left.store(false, Ordering::SeqCst);
                 continue;
@@ -214,28 +227,28 @@ impl Writeback {
             }
         }
         self.wanted.store(false, Ordering::Release);
-        Ok(Round::Ended)
+        Ok(RoundResult::Ended)
     }
 
-    /// The keyspace that is to be written out next, if any.
+    /// The keyspace to write out next, if any.
     fn due(&self) -> Option<Arc<Tree>> {
         if !self.is_above_low() && !self.wanted.load(Ordering::Acquire) {
             return None;
         }
-        let trees = self.living().into_iter();
+        let trees = self.live_trees().into_iter();
         let dirty = trees.map(|tree| (self.cache.dirty_records(tree.space()), tree)).filter(|(dirty, _)| *dirty > 0);
         dirty.max_by_key(|(dirty, _)| *dirty).map(|(_, tree)| tree)
     }
 
-    /// Writes out what of a tree is dirty since a sequence below this one; false if nothing could be written.
+    /// Writes out a tree's records that became dirty below this sequence. False if nothing could be written.
     pub(crate) fn write_all(self: &Arc<Self>, shared: &Shared, tree: &Tree, below: Seq) -> Result<bool> {
         let trees: Vec<Arc<Tree>> = self.trees.lock().iter().filter_map(Weak::upgrade).collect();
         let tree = trees.into_iter().find(|joined| joined.number == tree.number).expect("a tree joins when it is made");
         self.sweep(shared, &Arc::new(Sweep::of_all(&tree, below)), Priority::Checkpoint)
     }
 
-    /// Writes out what a sweep goes over, with the help of another worker: one reads and merges while the other writes.
-    /// False if nothing could be written.
+    /// Writes out a sweep with the help of another worker: one reads and merges while the other writes. False if
+    /// nothing could be written.
     fn sweep(self: &Arc<Self>, shared: &Shared, sweep: &Arc<Sweep>, priority: Priority) -> Result<bool> {
         let began = shared.clock.now_for_log();
         let first = self.next_batch(sweep);
@@ -244,13 +257,13 @@ impl Writeback {
             let scheduler = shared.scheduler.clone();
             scheduler.spawn(priority, "help to write out", move || {
                 if let Some(_helping) = sweep.help() {
-                    // Whoever asked for help meets the same failure, since the pages are still dirty.
+                    // The thread that asked for help meets the same failure, since the records are still dirty.
                     let _ = writeback.write(&shared, &sweep, None).map_err(|error| shared.health.poison(error));
                 }
             });
         }
         let written = self.write(shared, sweep, first).inspect_err(|_| sweep.stop());
-        // A helper that has begun waits for I/O alone; one that has not finds nothing left.
+        // A helper that has begun waits for I/O only. A helper that has not begun finds nothing left.
         while sweep.is_helped() {
             ecotone_sys::primitive::thread::sleep(HELPER_WAIT);
         }
@@ -264,14 +277,14 @@ impl Writeback {
         written.map(|()| sweep.has_progress())
     }
 
-    /// The next batch of a sweep that has not cleaned enough. Where a flush waits, that goes by age, which the log
-    /// needs, and makes room as well.
+    /// The next batch of a sweep that has not cleaned enough. A background round yields to a waiting flush: a flush
+    /// writes by age, as log reclaim needs, and makes space as well.
     fn next_batch(&self, sweep: &Sweep) -> Option<Vec<Vec<u8>>> {
         let is_needed = || self.is_above_low() || self.wanted.load(Ordering::Acquire);
         if !sweep.is_round() || is_needed() && !sweep.is_wanted() { sweep.next_batch() } else { None }
     }
 
-    /// Writes out the first batch of a sweep and others until it is over, or has cleaned enough.
+    /// Writes out batches, `first` before the others, until the sweep is over or has cleaned enough.
     fn write(&self, shared: &Shared, sweep: &Sweep, first: Option<Vec<Vec<u8>>>) -> Result<()> {
         let mut next = first.or_else(|| self.next_batch(sweep));
         while let Some(batch) = next {
@@ -289,9 +302,9 @@ impl Writeback {
         self.cache.dirty_bytes() > self.hard_limit() / 16 * LOW
     }
 
-    /// Has segments with overflow pages reorganised while nothing else is to be done.
+    /// Starts an idle job that reorganises segments with overflow pages.
     pub(crate) fn start_tidying(self: &Arc<Self>, shared: &Shared) {
-        let work = self.living().iter().any(|tree| tree.store.overflow_pages() > 0);
+        let work = self.live_trees().iter().any(|tree| tree.store.overflow_pages() > 0);
         if !work || self.tidying.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -309,16 +322,16 @@ impl Writeback {
         });
     }
 
-    /// Has free space given back to the file system while nothing else is to be done.
+    /// Starts an idle job that returns free space to the file system.
     pub(crate) fn start_trimming(self: &Arc<Self>, shared: &Shared) {
-        let work = self.living().iter().any(|tree| tree.store.space.has_spare());
+        let work = self.live_trees().iter().any(|tree| tree.store.space.has_spare());
         if !work || self.trimming.swap(true, Ordering::AcqRel) {
             return;
         }
         let (writeback, shared) = (self.clone(), shared.clone());
         let scheduler = shared.scheduler.clone();
         scheduler.spawn(Priority::Idle, "give free space back", move || {
-            let trees = writeback.living();
+            let trees = writeback.live_trees();
             let trimmed =
                 shared.health.check().and_then(|()| trees.iter().try_for_each(|tree| tree.store.space.trim()));
             writeback.trimming.store(false, Ordering::Release);
@@ -329,19 +342,19 @@ impl Writeback {
         });
     }
 
-    fn living(&self) -> Vec<Arc<Tree>> {
+    fn live_trees(&self) -> Vec<Arc<Tree>> {
         self.trees.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// One step for each keyspace; false when there is nothing to do, or something better.
+    /// One step for each keyspace. False when there is nothing to do, or when much is dirty.
     fn tidy(&self, shared: &Shared) -> Result<bool> {
         shared.health.check()?;
         if self.cache.dirty_bytes() > self.hard_limit() / BUSY {
             return Ok(false);
         }
         let mut more = false;
-        for tree in self.living() {
-            more |= tree.tidy()?;
+        for tree in self.live_trees() {
+            more |= tree.reorganise_when_idle()?;
         }
         Ok(more)
     }

@@ -12,7 +12,7 @@ pub use writer::{Writer, put_length, varint_len};
 /// Whether all bytes are zero.
 pub fn is_zero(bytes: &[u8]) -> bool {
     const ZERO: [u8; 256] = [0; 256];
-    // Comparing runs is many times faster than looking at each byte, most of all without optimisation.
+    // Comparing long slices is many times faster than checking each byte, most of all without optimisation.
     bytes.chunks(ZERO.len()).all(|run| *run == ZERO[..run.len()])
 }
 

@@ -5,10 +5,10 @@ use std::fmt;
 use super::MAX_VARINT;
 use crate::Error;
 
-/// Bytes that are not what their format says.
+/// Bytes that do not follow their format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed {
-    /// Where, in bytes from the start of what was read.
+    /// Offset in bytes from the start of the input.
     pub offset: usize,
     /// What is wrong there.
     pub what: &'static str,
@@ -32,7 +32,7 @@ impl Malformed {
     }
 }
 
-/// Takes values from the front of a byte slice. Nothing is taken by a call that fails.
+/// Takes values from the front of a byte slice. A call that fails takes nothing.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -99,8 +99,8 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// One byte that is a version, from 1 to `known`. Read it where the checksum is known to be right, since only then
-    /// a greater one is a later version and not damage (`docs/format/README.md`, "Versions").
+    /// One byte that is a version, from 1 to `known`. The caller has verified the checksum before, since only then a
+    /// greater value is a later version and not damage (`docs/format/README.md`, "Versions").
     pub fn version(&mut self, known: u8) -> Result<u8, Malformed> {
         match self.clone().u8()? {
             0 => self.fail("there is no format version 0"),
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// A number of things as a variable-length integer, at most `most`, and the things.
+    /// A count as a variable-length integer, at most `most`, and that many items.
     pub fn list<T>(
         &mut self,
         most: usize,

@@ -12,12 +12,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// With nothing in it.
+    /// An empty writer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Appends to what is in `bytes`, so that a buffer can be used again.
+    /// Appends to the contents of `bytes`, so that a buffer can be reused.
     pub fn onto(bytes: Vec<u8>) -> Self {
         Writer { bytes }
     }
@@ -27,7 +27,7 @@ impl Writer {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -72,21 +72,21 @@ impl Writer {
         self.varint(bytes.len() as u64).bytes(bytes)
     }
 
-    /// What was written.
+    /// The bytes written.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What was written.
+    /// The bytes written.
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// Writes a length as a varint of one or two bytes at a place of a buffer, and says where it ends.
+/// Writes a length as a varint of one or two bytes at a position of a buffer, and returns the position behind it.
 ///
 /// # Panics
-/// If it is 16,384 or more.
+/// If the length is 16,384 or more.
 pub fn put_length(bytes: &mut [u8], at: usize, length: usize) -> usize {
     assert!(length < 1 << 14, "a length of at most two bytes");
     let low = (length & 0x7f) as u8;

@@ -1,11 +1,11 @@
-//! Counting what goes to the device.
+//! Counters of device requests.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::storage::{Counters, FileKind, Op};
 
-/// [`Counters`] that many threads count in, by kind of file. They are for people: each number is exact, but a reading
-/// may fall between two of them.
+/// [`Counters`] that many threads update, by kind of file. Each number is exact, but a reading may fall between the
+/// updates of two of them.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     kinds: [OfKind; FileKind::ALL.len()],

@@ -1,8 +1,8 @@
-//! Descriptors of the files of keyspaces, which may be closed and opened again, so that there may be more of these than
-//! a process may have files open (decision 11, "Table cache").
+//! Descriptors of keyspace files. They may be closed and opened again, so that there may be more files than a process
+//! may have open (decision 11, "Table cache").
 //!
-//! Order of locks: those who are known, then the descriptor of one. Nobody who has a descriptor locked asks for the
-//! first.
+//! Order of locks: the list of known descriptors, then one descriptor. A thread that holds the lock of a descriptor
+//! never takes the lock of the list.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -20,32 +20,33 @@ use parking_lot::Mutex;
 
 use crate::storage::FileId;
 
-/// The part of the files that the process may open which files of keyspaces may have open, and the fewest. What was
-/// written and not synced stays open beyond that.
+/// Keyspace files may have one of this many of the process's descriptors open; this is also the least number. Files
+/// with unsynced writes stay open beyond that.
 const PART: usize = 4;
 const LEAST: usize = 4;
-/// How often who may open no more files tries again, and the time in between: others have theirs open for a transfer.
+/// How often a thread that may open no more files tries again: other threads have files open for a transfer. The second
+/// constant is the time in between.
 const TRIES: usize = 2_000;
 const PAUSE: Duration = Duration::from_millis(1);
-/// Entries of the hand beyond twice the files that are known, from which on it is cleared of those that are not.
+/// Entries of the clock hand beyond twice the number of known files from which on dropped ones are removed.
 const SPARE: usize = 64;
 
-/// The descriptors of files of keyspaces.
+/// The descriptors of keyspace files.
 #[derive(Debug)]
 pub(super) struct Descriptors {
-    /// How many may be open.
+    /// The most that may be open.
     most: usize,
-    /// How many are, changed by who has a descriptor locked.
+    /// The number that is open. Changed by a thread that has a descriptor locked.
     open: AtomicUsize,
     known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By file and number: a name may be given again while who had it before is still held.
+    /// By file and number, since a name may be reused while its former file is still held.
     all: BTreeMap<(FileId, u64), Weak<Lent>>,
     next: u64,
-    /// Those that were opened, each once for each time, in the order of a clock's hand.
+    /// The opened ones, one entry per opening, in the order of the clock hand.
     hand: VecDeque<Weak<Lent>>,
 }
 
@@ -57,24 +58,25 @@ pub(super) struct Lent {
     directory: Arc<Directory>,
     is_direct: bool,
     state: Mutex<State>,
-    /// Since the hand passed last, or since it was opened: who was used once goes before who is used again and again.
+    /// Whether it was used since the hand passed last, or since it was opened. Files used once are closed before files
+    /// used again and again.
     is_used: AtomicBool,
 }
 
 #[derive(Debug)]
 struct State {
     file: Option<Arc<File>>,
-    /// Whether anything was written since the last sync. Then it stays open, since it is by this descriptor that a
-    /// failure of the disk would be told; where too many are open it is synced first.
+    /// Whether anything was written since the last sync. Such a descriptor stays open, since only it would report a
+    /// failure of the disk. If too many are open it is synced first.
     is_unsynced: bool,
-    /// Whether a sync has failed. The system tells that once.
+    /// Whether a sync has failed. The system reports that once.
     has_failed: bool,
-    /// Whether its name is gone, so that nobody could open it again.
+    /// Whether the file's name was removed, so that it could not be opened again.
     is_nameless: bool,
 }
 
 impl Descriptors {
-    /// A quarter of what the process may open.
+    /// A quarter of the files that the process may open.
     pub(super) fn of_process() -> Arc<Descriptors> {
         Descriptors::new((most_open() / PART).max(LEAST))
     }
@@ -83,7 +85,7 @@ impl Descriptors {
         Arc::new(Descriptors { most, open: AtomicUsize::new(0), known: Mutex::default() })
     }
 
-    /// Takes a file that was opened just now, which may close another.
+    /// Adds a file that was just opened. This may close another one.
     pub(super) fn add(
         self: &Arc<Self>,
         id: FileId,
@@ -105,15 +107,15 @@ impl Descriptors {
         lent
     }
 
-    /// Has who still holds a table be able to read it when its name is gone, which follows.
+    /// Keeps a file open that is about to lose its name, so that its holders can still read it.
     pub(super) fn keep(&self, id: FileId) -> io::Result<()> {
         let held: Vec<_> =
             self.known.lock().all.range((id, 0)..=(id, u64::MAX)).filter_map(|(_, lent)| lent.upgrade()).collect();
         held.iter().try_for_each(|lent| lent.keep())
     }
 
-    /// Calls `open` until the process may open a file, for some time. Files that nobody uses just now are closed for
-    /// it.
+    /// Calls `open` repeatedly, for some time, until the process may open a file. Files that are not in use are closed
+    /// for it.
     pub(super) fn open_patiently(&self, open: impl Fn() -> io::Result<File>) -> io::Result<File> {
         let mut tries = 0;
         loop {
@@ -128,30 +130,30 @@ impl Descriptors {
         }
     }
 
-    /// Closes all that nobody uses just now, after a sync where something was written.
+    /// Closes all files that are not in use, after a sync if they have unsynced writes.
     fn close_all(&self) {
         let known: Vec<_> = self.known.lock().all.values().filter_map(Weak::upgrade).collect();
         known.iter().for_each(|lent| lent.close());
     }
 
-    /// How many are open that may be closed.
+    /// Number of open descriptors that may be closed.
     #[cfg(test)]
     fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// It is open, and counted.
+    /// Counts an opened descriptor.
     fn opened(&self, lent: &Arc<Lent>) {
         self.known.lock().hand.push_back(Arc::downgrade(lent));
         self.close_some();
     }
 
-    /// Closes those that were not used lately while too many are open.
+    /// Closes files that were not used lately while too many are open.
     fn close_some(&self) {
         if self.open.load(Ordering::Relaxed) <= self.most {
             return;
         }
-        // Dropped when nothing is locked: who is the last to hold one tells that to those who are known.
+        // Dropped when nothing is locked, since dropping the last reference takes the lock of the list.
         let mut met = Vec::new();
         let mut known = self.known.lock();
         for _ in 0..2 * known.hand.len() {
@@ -166,7 +168,7 @@ impl Descriptors {
             met.push(candidate);
         }
         if known.hand.len() > 2 * known.all.len() + SPARE {
-            // Of tables that nobody holds any more.
+            // Removes entries of files without holders.
             known.hand.retain(|lent| lent.strong_count() > 0);
         }
         drop(known);
@@ -174,7 +176,7 @@ impl Descriptors {
 }
 
 impl Lent {
-    /// The file, opened again if it was closed; for a write if `writes`.
+    /// The file, opened again if it was closed. `writes` says that the caller will write.
     pub(super) fn get(self: &Arc<Self>, writes: bool) -> io::Result<Arc<File>> {
         let mut tries = 0;
         loop {
@@ -204,7 +206,7 @@ impl Lent {
         }
     }
 
-    /// Syncs it, after which it may be closed unless somebody writes meanwhile.
+    /// Syncs the file. It may be closed afterwards, unless another thread writes meanwhile.
     pub(super) fn sync(self: &Arc<Self>) -> io::Result<()> {
         let file = self.get(false)?;
         self.sync_file(&file)?;
@@ -226,7 +228,7 @@ impl Lent {
         })
     }
 
-    /// Closes it, unless it has no name. Who uses it just now has it open a little longer.
+    /// Closes the file, unless it has no name. A thread that uses it just now keeps it open a little longer.
     fn close(&self) {
         let unsynced = self.state.try_lock().and_then(|state| state.file.clone().filter(|_| state.is_unsynced));
         if unsynced.is_some_and(|file| self.sync_file(&file).is_err()) {
@@ -253,8 +255,8 @@ impl Lent {
         Ok(())
     }
 
-    /// Whether it stays open until the hand comes again; else it is closed, if it may ever be. Who reads just now has
-    /// it open a little longer.
+    /// Whether the file stays open until the hand comes again. Otherwise it is closed, if it may be. A thread that
+    /// reads just now keeps it open a little longer.
     fn stays_open(&self) -> bool {
         let Some(mut state) = self.state.try_lock() else { return true };
         if state.is_nameless || state.file.is_none() {
@@ -319,7 +321,7 @@ mod tests {
         page[0]
     }
 
-    /// Descriptors of tables that this process has.
+    /// Number of open descriptors of this process in a directory.
     fn open_below(directory: &Path) -> usize {
         let named = |path: &Path| path.starts_with(directory) && path.to_string_lossy().contains("table.");
         let links =
@@ -369,7 +371,7 @@ mod tests {
             || fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
         assert!(!links().any(|path| path == named(0)), "it was to be closed");
         disk.remove(id(0)).unwrap();
-        // The name is given again, and what has it now is another table.
+        // The name is reused for another table.
         let again = disk.create(id(0), Access::Cached).unwrap();
         again.write(&[99; PAGE], 0).unwrap();
         again.sync().unwrap();
@@ -418,7 +420,7 @@ mod tests {
                 });
             }
         });
-        // Who is read while the hand passes stays open.
+        // A file that is read while the hand passes stays open.
         tables.iter().for_each(|table| _ = first_byte(table));
         assert!(disk.directory.descriptors.open() <= MOST && open_below(directory.path()) <= MOST);
     }

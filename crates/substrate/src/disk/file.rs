@@ -24,7 +24,7 @@ pub(super) struct DiskFile {
 #[derive(Debug)]
 enum Descriptor {
     Kept(Arc<system::File>),
-    /// Of a keyspace: there may be many.
+    /// A file of a keyspace, of which there may be many.
     Lent(Arc<Lent>),
 }
 
@@ -34,7 +34,7 @@ impl DiskFile {
         let action = if how == system::Open::New { "create" } else { "open" };
         let open = || directory.handle.open_file(&id.to_string(), how, is_direct);
         let file = directory.descriptors.open_patiently(open);
-        // A new file wants a place for its name.
+        // A new file needs space for its name.
         let file = file.map_err(|error| {
             no_space(id, PAGE as u64, &error)
                 .unwrap_or_else(|| Error::io(action, directory.path_of(id).display(), error))
@@ -47,14 +47,14 @@ impl DiskFile {
         Ok(DiskFile { id, access, unit, directory: directory.clone(), descriptor })
     }
 
-    /// Calls `act`, which changes the file if it `writes`, with the file, which is opened for it if need be.
+    /// Calls `act` with the file, which is opened if needed. `writes` says that `act` changes the file.
     fn with<R>(&self, what: &'static str, writes: bool, act: impl FnOnce(&system::File) -> io::Result<R>) -> Result<R> {
         let _pass = if writes { Some(self.directory.gate.enter()?) } else { None };
         let done = match &self.descriptor {
             Descriptor::Kept(file) => act(file),
             Descriptor::Lent(lent) => act(&*self.open_again(lent, writes)?),
         };
-        // What was read of a file that others may change is nobody's.
+        // Bytes read after the directory was closed may be another process's.
         self.directory.gate.check()?;
         done.map_err(|error| self.failed(what, error))
     }
@@ -63,7 +63,7 @@ impl DiskFile {
         lent.get(writes).map_err(|error| self.failed("open", error))
     }
 
-    /// Checks alignment also where the file system fell back to the page cache and would not care, so that a mistake
+    /// Checks alignment also if the file system fell back to the page cache, which would not need it, so that a mistake
     /// shows everywhere.
     fn check_aligned(&self, buffer: &[u8], offset: u64) {
         if self.access == Access::Direct {
@@ -86,7 +86,7 @@ impl DiskFile {
     }
 }
 
-/// What a full disk refused: nothing was promised yet, so that it can be tried again.
+/// The error of a full disk. No promise was made yet, so that the call can be tried again.
 fn no_space(id: FileId, wanted: u64, error: &io::Error) -> Option<Error> {
     let is_full =
         matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge);

@@ -1,5 +1,5 @@
-//! Whether files of a directory may be changed still: not once it is closed, when another may have opened it, and not
-//! in a process that was forked off.
+//! The gate of a directory: whether its files may still be changed. They may not after the directory was closed, when
+//! another process may have opened it, and not in a forked process.
 
 use std::{
     sync::{
@@ -10,20 +10,20 @@ use std::{
     time::Duration,
 };
 
-use ecotone_sys::life::Life;
+use ecotone_sys::process::Life;
 
 use super::Directory;
 use crate::{Error, Result};
 
-/// Set once it is closed; below, how many change something.
+/// Bit of a closed gate. The lower bits count the changes in progress.
 const CLOSED: u64 = 1 << 63;
-/// How often who closes it looks whether all of these have ended.
+/// Time between two checks by the closing thread whether all changes have ended.
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
 
 /// The gate of a directory.
 #[derive(Debug)]
 pub(super) struct Gate {
-    /// Of the process that opened it.
+    /// The process that opened the directory.
     life: Life,
     state: AtomicU64,
 }
@@ -35,17 +35,18 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Lets a change begin. It may be made until what comes of this is dropped.
+    /// Begins a change. It lasts until the result is dropped.
     pub(super) fn enter(&self) -> Result<Pass<'_>> {
         self.begin().map(|()| Pass(self))
     }
 
-    /// An error if it is closed. To be asked after a read: what a closed directory gives is of whoever has it now.
+    /// Fails if the directory is closed. Called after a read, since the bytes of a closed directory may be another
+    /// process's.
     pub(super) fn check(&self) -> Result<()> {
         check(self.life, self.state.load(Ordering::Acquire))
     }
 
-    /// Lets no change begin any more, and waits for those that have begun.
+    /// Refuses new changes, and waits for those in progress.
     pub(super) fn close(&self) {
         let mut state = self.state.fetch_or(CLOSED, Ordering::AcqRel);
         while state & !CLOSED > 0 {
@@ -71,7 +72,7 @@ fn check(life: Life, state: u64) -> Result<()> {
     if state & CLOSED > 0 { Err(Error::Closed { what: "the database" }) } else { Ok(()) }
 }
 
-/// A change that has begun.
+/// A change in progress.
 #[derive(Debug)]
 pub(super) struct Pass<'g>(&'g Gate);
 
@@ -81,7 +82,7 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// The same of a request, which is on its way for longer than a call.
+/// The same for a request, which lasts longer than a call.
 #[derive(Debug)]
 pub(super) struct OwnedPass(Arc<Directory>);
 

@@ -1,28 +1,28 @@
-//! One opening of a directory at a time.
+//! The lock of a directory: one process or handle at a time has it open.
 
 use std::{collections::BTreeSet, path::Path, thread, time::Duration};
 
 use ecotone_sys::{
     file::{Directory, File, Open},
-    life::Life,
+    process::Life,
 };
 use parking_lot::Mutex;
 
 use crate::{Error, Result};
 
-/// The file that is locked. It holds nothing and stays when the database is closed.
+/// The lock file. It is empty and stays when the database is closed.
 const NAME: &str = "LOCK";
-/// io_uring can keep the descriptors of a process alive a moment after its death, so the lock is asked for this often
-/// ...
+/// Number of tries to take the lock, since io_uring can keep the descriptors of a process alive a moment after its
+/// death.
 const TRIES: usize = 11;
-/// ... with this in between.
+/// Time between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The directories that this process has open, and its life: those of the process that it was forked off are not its
-/// own. The file lock would tell too, but only after all tries.
+/// The directories that this process has open, with its process identity: a forked process does not own its parent's.
+/// The file lock would show that too, but only after all tries.
 static OPEN: Mutex<BTreeSet<(Life, Identity)>> = Mutex::new(BTreeSet::new());
 
-/// Of a directory, as long as it is open.
+/// Identity of a directory while it is open.
 type Identity = (u64, u64);
 
 /// The lock on a directory, until drop.
@@ -37,7 +37,7 @@ pub(super) struct Lock {
 struct Entry(Life, Identity);
 
 impl Lock {
-    /// Locks a directory, which is at this path.
+    /// Locks the directory at this path.
     pub(super) fn take(directory: &Directory, path: &Path) -> Result<Lock> {
         let failed = |action, error| Error::io(action, path.join(NAME).display(), error);
         let entry = Entry::new(directory.identity().map_err(|error| failed("look at", error))?, path)?;
@@ -55,12 +55,12 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Before the entry goes: who finds none expects to get the lock.
+    /// Unlocks before the entry is removed: a thread that finds no entry expects to get the lock.
     fn drop(&mut self) {
         if self.entry.0.is_over() {
             return;
         }
-        // Not left to the end of the file: the kernel, or a process that was forked off, may have it open for longer.
+        // Not left to closing the file: the kernel, or a forked process, may have it open for longer.
         if let Err(error) = self.file.unlock() {
             tracing::debug!(%error, "the lock goes with its file");
         }

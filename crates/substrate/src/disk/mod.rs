@@ -1,7 +1,7 @@
 //! The real [`Storage`]: one directory of the file system.
 //!
-//! Requests go through io_uring where the kernel has it and allows it, else through blocking calls; the choice is made
-//! once, at open, and said in the log. What is assumed of the disk is in `docs/format/disk.md`.
+//! Requests go through io_uring if the kernel has and allows it, otherwise through blocking calls. The choice is made
+//! once, at open, and logged. `docs/format/disk.md` says what is assumed of the disk.
 
 mod counters;
 mod descriptors;
@@ -41,16 +41,16 @@ use crate::{
 /// How requests reach the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
-    /// io_uring, by threads that poll a while before they sleep (decision 13).
+    /// io_uring, with threads that poll a while before they sleep (decision 13).
     Uring,
-    /// io_uring, by threads that sleep until the disk has answered.
+    /// io_uring, with threads that sleep until the disk has answered.
     SleepingUring,
     /// `pread` and `pwrite`.
     Blocking,
 }
 
 impl Driver {
-    /// io_uring if it works here, by threads that poll or do not.
+    /// io_uring if it works here, with threads that poll if `polls`.
     pub fn found(polls: bool) -> Driver {
         match uring::probe() {
             Ok(()) if polls => Driver::Uring,
@@ -63,10 +63,10 @@ impl Driver {
     }
 }
 
-/// The part of the files that the process may open which rings of queues may be.
+/// The rings of queues may take one of this many of the process's files.
 const RINGS_PART: usize = 16;
 
-/// What a queue keeps of a request while a driver works on it.
+/// A driver and the data that a queue keeps of each request in it.
 type Transfers = Box<dyn transfer::Driver<queue::Origin>>;
 
 /// A database directory, locked against a second opening until it is [closed](Storage::close), or the last file and
@@ -76,11 +76,11 @@ pub struct Disk {
     directory: Arc<Directory>,
 }
 
-/// What the disk, its files and its queues share.
+/// State shared by the disk, its files and its queues.
 #[derive(Debug)]
 struct Directory {
-    /// Where it was when it was opened: for messages. Files are reached through the handle, so they are its own
-    /// wherever it is now.
+    /// The path at open, for messages. Files are opened through the directory's handle, so they are the right ones even
+    /// if the directory was moved.
     path: PathBuf,
     handle: Arc<system::Directory>,
     gate: Gate,
@@ -88,17 +88,17 @@ struct Directory {
     tally: Tally,
     /// Idle drivers.
     pool: Mutex<Vec<Transfers>>,
-    /// Rings that were made and are sound.
+    /// Number of working rings.
     rings: AtomicUsize,
     readers: Readers,
     descriptors: Arc<Descriptors>,
-    /// Until it is closed.
+    /// The directory lock, until close.
     lock: Mutex<Option<Lock>>,
 }
 
 impl Disk {
-    /// Opens a directory, with io_uring if it works here. With `create` a missing directory is made (mode 0700; its
-    /// parent must be there) and an empty one is accepted; without, the directory must hold files of ours.
+    /// Opens a directory, with io_uring if it works here. With `create`, a missing directory is made (mode 0700; its
+    /// parent must exist) and an empty one is accepted. Without, the directory must contain database files.
     ///
     /// # Errors
     /// [`Locked`](Error::Locked) if it is open elsewhere, [`NotADatabase`](Error::NotADatabase), [`Io`](Error::Io).
@@ -106,7 +106,7 @@ impl Disk {
         Self::with_driver(path, create, Driver::found(true))
     }
 
-    /// As [`open`](Self::open), with a given driver.
+    /// Like [`open`](Self::open), with a given driver.
     pub fn with_driver(path: impl AsRef<Path>, create: bool, driver: Driver) -> Result<Disk> {
         Self::with_descriptors(path.as_ref(), create, driver, Descriptors::of_process())
     }
@@ -197,7 +197,7 @@ impl Directory {
         self.path.join(id.to_string())
     }
 
-    /// A ring, or where the system has none to give just now, what does without.
+    /// A ring, or a blocking driver if the system has no ring to give.
     fn new_driver(&self) -> Transfers {
         if self.driver == Driver::Blocking {
             return Box::new(Blocking::default());
@@ -219,7 +219,7 @@ fn not_a_database(path: &Path, why: &str) -> Error {
     Error::NotADatabase { path: path.to_owned(), why: why.to_owned() }
 }
 
-/// Makes the directory, its name durable, unless it is there.
+/// Makes the directory, with its name durable, unless it exists.
 fn create_directory(path: &Path) -> Result<()> {
     match system::create_directory(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),

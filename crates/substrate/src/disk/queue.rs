@@ -13,16 +13,16 @@ use crate::{
     storage::{Completion, File, Op, Queue, Request},
 };
 
-/// What a request has beyond its transfer.
+/// Data of a request beyond its transfer.
 #[derive(Debug)]
 pub(super) struct Origin {
     file: Arc<dyn File>,
     tag: u64,
-    /// Of a write, until it is done.
+    /// The pass of a write until it is done.
     pass: Option<OwnedPass>,
 }
 
-/// A driver from the pool. Dropping the queue waits for what is in flight.
+/// A driver from the pool. Dropping the queue waits for requests in flight.
 #[derive(Debug)]
 pub(super) struct DiskQueue {
     directory: Arc<Directory>,
@@ -40,7 +40,7 @@ impl DiskQueue {
     fn completion(&self, finished: Finished<Origin>) -> Completion {
         let Finished { transfer, result } = finished;
         let Transfer { write, offset, block, len, context: Origin { file, tag, pass }, .. } = transfer;
-        // What was read of a file that others may change is nobody's.
+        // Bytes read after the directory was closed may be another process's.
         let is_ours = if pass.is_some() { Ok(()) } else { self.directory.gate.check() };
         let op = if write { Op::Write } else { Op::Read };
         let path = || self.directory.path_of(file.id());
@@ -55,8 +55,8 @@ impl DiskQueue {
 
 impl Queue for DiskQueue {
     /// # Panics
-    /// If the file is not one of a disk, the request is longer than its block, or offset or length are no multiples of
-    /// the file's unit although it is direct.
+    /// If the file is not one of a disk, the request is longer than its block, or offset or length of a direct file are
+    /// no multiples of its unit.
     fn submit(&mut self, request: Request) {
         let Request { file, op, offset, block, len, tag } = request;
         let pass = (op == Op::Write).then(|| OwnedPass::enter(&self.directory)).transpose();
@@ -93,7 +93,7 @@ impl Queue for DiskQueue {
 impl Drop for DiskQueue {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The panic may have come from the driver; its own drop waits for what is in flight.
+            // The panic may have come from the driver. The driver's own drop waits for requests in flight.
             return;
         }
         self.driver.complete(usize::MAX, &mut self.finished);

@@ -1,4 +1,4 @@
-//! Reads of one place, by threads that poll a while before they sleep (decision 13).
+//! Single reads, by threads that poll a while before they sleep (decision 13).
 
 use std::{
     io,
@@ -11,11 +11,11 @@ use ecotone_sys::{
 };
 use parking_lot::Mutex;
 
-/// Readers at most, and the part of the files that the process may open, since each takes a descriptor. Where more
+/// The most readers, and the share of the process's files that they may take, since each needs a descriptor. If more
 /// threads read at once, processors have enough to do while the others sleep.
 const READERS: usize = 64;
 const PART: usize = 16;
-/// Longer reads take so long that a thread may as well sleep.
+/// For longer reads a thread may as well sleep.
 const LONGEST: usize = 64 << 10;
 
 /// The readers of a directory.
@@ -33,7 +33,7 @@ impl Default for Readers {
 }
 
 impl Readers {
-    /// As [`File::read_at`].
+    /// Like [`File::read_at`].
     pub(super) fn read(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let reader = if buffer.len() <= LONGEST { self.take() } else { None };
         let Some(reader) = reader else { return file.read_at(buffer, offset) };
@@ -42,13 +42,13 @@ impl Readers {
                 self.idle.lock().push(reader);
                 Ok(count)
             }
-            // If it is the disk that does not work this tells it again; if it is the reader, it has gone, and counts
-            // still: none is made for ever.
+            // A failed disk fails again here. A failed reader is gone but still counted, so that failing readers are
+            // not made for ever.
             Err(_) => file.read_at(buffer, offset),
         }
     }
 
-    /// A reader, unless as many as there may be are at work or the system refuses one.
+    /// A reader. `None` if the maximum is in use or the system refuses one.
     fn take(&self) -> Option<Reader> {
         if let Some(reader) = self.idle.lock().pop() {
             return Some(reader);

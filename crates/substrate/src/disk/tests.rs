@@ -16,7 +16,7 @@ use crate::{
 
 const PAGE: usize = 4096;
 
-/// A disk for each driver that works here, in a directory of its own.
+/// A disk for each driver that works here, each in its own directory.
 fn disks() -> Vec<(TempDir, Disk)> {
     let mut drivers = vec![Driver::Blocking];
     match uring::probe() {
@@ -200,8 +200,8 @@ fn a_part_of_a_blank_page_is_written_without_a_read() {
     }
 }
 
-/// Bytes that this process, or this thread, has read and written, as the kernel counts them; `None` where it does not
-/// tell, as for files on no block device (tmpfs).
+/// Bytes that this process, or this thread, has read and written, as the kernel counts them. `None` if the kernel does
+/// not count them, as for files on no block device (tmpfs).
 fn kernel_bytes(whose: &str, path: &Path) -> Option<(u64, u64)> {
     let major = fs::metadata(path).ok()?.dev() >> 8 & 0xFFF;
     if major == 0 {
@@ -360,7 +360,7 @@ fn one_opening_at_a_time_in_a_process() {
         assert!(matches!(Disk::open(directory.path().join(path), true), Err(Error::Locked { .. })), "{path}");
     }
     assert!(start.elapsed() < Duration::from_millis(100), "the answer comes at once");
-    // The lock stays as long as anything can write.
+    // The lock stays while any handle can write.
     let file = disk.create(FileId::Log(1), Access::Cached).unwrap();
     drop(disk);
     assert!(matches!(Disk::open(directory.path().join("db"), true), Err(Error::Locked { .. })));
@@ -383,7 +383,7 @@ fn a_lock_held_elsewhere_is_waited_for_a_moment() {
     thread::scope(|scope| {
         scope.spawn(move || {
             thread::sleep(Duration::from_millis(50));
-            // Processes that other tests fork off have it open for longer.
+            // Processes that other tests fork have it open for longer.
             held.unlock().unwrap();
         });
         drop(Disk::open(directory.path(), true).unwrap());
@@ -484,7 +484,7 @@ fn a_directory_that_is_moved_stays_what_it_is() {
 fn a_process_that_was_forked_off_touches_nothing() {
     for (directory, disk) in disks() {
         let file = disk.create(FileId::Pages(1), Access::Cached).unwrap();
-        let ended = ecotone_sys::life::in_a_fork(|| {
+        let ended = ecotone_sys::process::in_a_fork(|| {
             let forked = [
                 file.write(&[1; PAGE], 0),
                 file.read(&mut [0; PAGE], 0),
@@ -493,7 +493,7 @@ fn a_process_that_was_forked_off_touches_nothing() {
                 disk.sync_dir(),
             ];
             let are_refused = forked.iter().all(|result| matches!(result, Err(Error::Forked)));
-            // It is the other process's still.
+            // The directory still belongs to the parent process.
             let is_locked = matches!(Disk::open(directory.path().join("db"), true), Err(Error::Locked { .. }));
             u8::from(are_refused) + 2 * u8::from(is_locked)
         });
@@ -502,7 +502,7 @@ fn a_process_that_was_forked_off_touches_nothing() {
     }
 }
 
-/// The copy has the lock's file open, and lives on.
+/// The forked copy has the lock file open, and lives on.
 #[test]
 fn a_process_that_was_forked_off_keeps_nobody_from_opening_what_was_closed() {
     let directory = tempfile::tempdir().unwrap();
@@ -511,7 +511,7 @@ fn a_process_that_was_forked_off_keeps_nobody_from_opening_what_was_closed() {
     let closed = directory.path().join("closed");
     thread::scope(|scope| {
         let forked = scope.spawn(|| {
-            ecotone_sys::life::in_a_fork(|| {
+            ecotone_sys::process::in_a_fork(|| {
                 while !closed.exists() {
                     thread::sleep(Duration::from_millis(1));
                 }

@@ -1,4 +1,4 @@
-//! The bytes of one batch in memory, as they stand in the area's file.
+//! The bytes of one batch in memory, in the form of the area's file.
 
 use ecotone_sys::{
     checksum::crc32c,
@@ -20,7 +20,7 @@ const HEADER: usize = 40;
 const ENTRY: usize = 17;
 /// Offset and end of the checksum in the header.
 const CHECKSUM: std::ops::Range<usize> = 12..16;
-/// Offset of the batch's number in the header, behind which the total stands.
+/// Offset of the batch's number in the header; the total follows it.
 const BATCH: usize = 16;
 const TOTAL: usize = BATCH + size_of::<u64>();
 /// One write request of the area.
@@ -41,12 +41,12 @@ const fn data_start(entries: usize) -> usize {
 
 type Decoded<T> = std::result::Result<T, Malformed>;
 
-/// What one entry says.
+/// One entry of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) file: u64,
     pub(super) page: u32,
-    /// Of the whole new page.
+    /// Checksum of the whole new page.
     pub(super) crc: u32,
     pub(super) sectors: u8,
     /// Offset of the first of its sectors in the area.
@@ -58,12 +58,12 @@ pub(super) struct Entry {
 pub(super) struct Area {
     blocks: Vec<Block>,
     batch: u64,
-    /// Bytes of the last batch that was filled in, or those that the header of a loaded one gives, whatever these are.
+    /// Bytes of the last batch that was filled in, or the unchecked total in the header of a loaded one.
     total: usize,
 }
 
 impl Area {
-    /// What it holds is nothing yet: nobody touches memory before a batch needs it.
+    /// An area without contents. Its memory is not touched before a batch needs it.
     pub(super) fn new(memory: &Memory) -> Result<Self> {
         let lease = |_| memory.lease_essential(Component::DoubleWrite, Size::Slab);
         Ok(Area { blocks: (0..BLOCKS).map(lease).collect::<Result<_>>()?, batch: 0, total: 0 })
@@ -76,8 +76,8 @@ impl Area {
         (0..BLOCKS).try_for_each(|i| file.write(zeros, (i * BLOCK_BYTES) as u64))
     }
 
-    /// Reads of the file what its batch takes, and its end, so that a file that was cut is noticed. The next batch gets
-    /// another number than whatever stands there.
+    /// Reads the bytes of the batch in the file, and the file's end, so that a truncated file is noticed. The next
+    /// batch gets another number than the one in the file.
     pub(super) fn load(&mut self, file: &dyn File) -> Result<()> {
         let [first, .., last] = &mut self.blocks[..] else { return Ok(()) };
         file.read(&mut last[..PAGE], (AREA_BYTES - PAGE) as u64)?;
@@ -137,8 +137,8 @@ impl Area {
         self.blocks.extend(blocks);
     }
 
-    /// The entries of the batch that was loaded; none if it is not whole. A newer format is an error: its pages might
-    /// need repair.
+    /// The entries of the loaded batch; none if the batch is not whole. A newer format is an error, since its pages
+    /// might need repair.
     pub(super) fn entries(&self, file: &dyn File) -> Result<Vec<Entry>> {
         match self.whole_version() {
             Ok(version) if version > VERSION => {
@@ -149,8 +149,8 @@ impl Area {
         }
     }
 
-    /// The version of an area whose checksum is right. Nothing else is used before it, except the total within its
-    /// bounds; in all versions these stand here.
+    /// The version of an area whose checksum is right. Nothing else is used before the check, except the total within
+    /// its bounds. Both have the same offsets in all versions.
     fn whole_version(&self) -> Decoded<u32> {
         let mut r = Reader::new(self.first());
         if r.array()? != MAGIC {
@@ -163,7 +163,7 @@ impl Area {
         Ok(version)
     }
 
-    /// Reads an area whose checksum is right.
+    /// Decodes an area whose checksum is right.
     fn decode(&self) -> Decoded<Vec<Entry>> {
         let mut r = Reader::new(self.first());
         r.bytes(TOTAL)?;
@@ -192,7 +192,7 @@ impl Area {
         self.blocks.first().map_or(&[], |block| block)
     }
 
-    /// Over the first `total` bytes without the checksum itself.
+    /// Checksum of the first `total` bytes without the checksum itself.
     fn checksum(&self, total: usize) -> u32 {
         let (mut sum, mut at) = (0, 0);
         for block in &self.blocks {
@@ -212,7 +212,7 @@ fn sectors_of(write: &PageWrite) -> impl Iterator<Item = &[u8]> {
     sectors.filter(|(i, _)| write.sectors & (1 << i) != 0).map(|(_, sector)| sector)
 }
 
-/// Takes an entry, and its sectors from `data` on.
+/// Reads an entry, whose sectors begin at `data`.
 fn read_entry(r: &mut Reader<'_>, data: &mut usize) -> Decoded<Entry> {
     let entry = Entry { file: r.u64()?, page: r.u32()?, crc: r.u32()?, sectors: r.u8()?, data: *data };
     *data += entry.sectors.count_ones() as usize * SECTOR;

@@ -1,5 +1,5 @@
-//! Protection of in-place page writes against torn pages: what a batch changes goes to an area of its own first. The
-//! rules are in `docs/decisions/0001-contracts.md`, the bytes in `docs/format/double-write.md`.
+//! Protects in-place page writes against torn pages: the changed sectors of a batch are first written to an area of
+//! their own. The rules are in `docs/decisions/0001-contracts.md`, the bytes in `docs/format/double-write.md`.
 
 mod area;
 mod repair;
@@ -54,7 +54,7 @@ pub struct DoubleWrite {
     memory: Arc<Memory>,
     health: Arc<Health>,
     area: Mutex<Area>,
-    /// The pages of the batch whose write in place failed. No other batch follows it.
+    /// The pages of the batch whose in-place write failed. No other batch follows it.
     failed: OnceLock<BTreeMap<(FileId, u32), Block>>,
 }
 
@@ -88,12 +88,13 @@ impl DoubleWrite {
         DoubleWrite { file, memory, health, area: Mutex::new(area), failed: OnceLock::new() }
     }
 
-    /// Writes a batch of at most [`DOUBLE_WRITE_PAGES`] different pages in place and syncs their files; gives the batch
-    /// back, in its order. The log must be synced through all that the pages carry. Batches wait for one another. A
-    /// failure poisons the database; what is in place is unsure from then on, so readers go by [`amend`](Self::amend).
+    /// Writes a batch of at most [`DOUBLE_WRITE_PAGES`] different pages in place and syncs their files. Returns the
+    /// batch in its order. The log must be synced up to the last record that the pages contain. Batches wait for one
+    /// another. A failure poisons the database. The pages in place are then uncertain, so readers call
+    /// [`amend`](Self::amend).
     ///
     /// # Panics
-    /// If the batch is too large, a block is no page, or `queue` has requests of someone else.
+    /// If the batch is too large, a block is no page, or `queue` has requests of another caller.
     pub fn write(&self, queue: &mut dyn Queue, pages: Vec<PageWrite>) -> Result<Vec<PageWrite>> {
         assert!(pages.len() <= DOUBLE_WRITE_PAGES, "a batch has at most {DOUBLE_WRITE_PAGES} pages");
         assert!(pages.iter().all(|write| write.block.len() == PAGE), "a page has {PAGE} bytes");
@@ -107,7 +108,7 @@ impl DoubleWrite {
             self.write_area(&mut area, queue, &pages).map_err(|e| self.health.poison(e))?;
         }
         let (pages, written) = write_in_place(queue, pages);
-        // A sync of the same files that failed elsewhere may have cost these pages too.
+        // A failed sync of the same files elsewhere may have lost these pages too.
         match written.and_then(|()| self.health.check()) {
             Ok(()) => Ok(pages),
             Err(error) => {
@@ -117,15 +118,15 @@ impl DoubleWrite {
         }
     }
 
-    /// Remembers a batch that failed, before anybody else may look at its pages.
+    /// Keeps a batch that failed, before another thread can read its pages.
     fn keep(&self, pages: Vec<PageWrite>) {
         let images = pages.into_iter().map(|write| ((write.file.id(), write.page), write.block));
         let first = self.failed.set(images.collect()).is_ok();
         debug_assert!(first, "nothing is written after a failure");
     }
 
-    /// Puts the page of a batch that failed in place of what was read. What it holds beyond the old page is dirty in
-    /// memory as well, so to a reader both are the same; but the disk may hold neither.
+    /// Replaces the bytes that were read by the page of a failed batch. All changes of that page are dirty in memory as
+    /// well, so the old and the new page are the same to a reader; but the disk may hold neither.
     pub fn amend(&self, file: FileId, page: u32, bytes: &mut [u8]) {
         if let Some(image) = self.failed.get().and_then(|images| images.get(&(file, page))) {
             bytes.copy_from_slice(image);
@@ -144,8 +145,8 @@ impl DoubleWrite {
     }
 }
 
-/// Steps 3 and 4. Gives the batch back in its order, whether or not they succeed. What a completion needs to become its
-/// `PageWrite` again is in the request; the tag has place in the batch and sectors.
+/// Steps 3 and 4. Returns the batch in its order, whether they succeed or not. A completion carries its request, and a
+/// tag with the position in the batch and the sectors, so that it can become its `PageWrite` again.
 fn write_in_place(queue: &mut dyn Queue, pages: Vec<PageWrite>) -> (Vec<PageWrite>, Result<()>) {
     let mut files = BTreeMap::new();
     for (i, write) in pages.into_iter().enumerate() {
@@ -164,7 +165,7 @@ fn page_write(request: Request) -> PageWrite {
     PageWrite { file, page: (offset / PAGE as u64) as u32, sectors: tag as u8, block }
 }
 
-/// Waits for everything in flight. Gives the completions by tag, and the first failure.
+/// Waits for all requests in flight. Returns the completions by tag, and the first failure.
 fn drain(queue: &mut dyn Queue) -> (Vec<Completion>, Result<()>) {
     let mut done = Vec::new();
     queue.complete(queue.in_flight(), &mut done);

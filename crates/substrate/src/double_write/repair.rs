@@ -16,16 +16,16 @@ use crate::{
     codec::is_zero,
     limits::PAGE,
     memory::Component,
-    page::{Page, PageError, Place},
+    page::{Page, PageAddress, PageError},
     storage::File,
 };
 
-/// What a repair found.
+/// The result of a repair.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Repaired {
     /// Pages of the last batch; zero if the area is not whole.
     pub pages: u32,
-    /// Those of them that were torn and are whole again.
+    /// Pages of the batch that were torn and are whole again.
     pub repaired: u32,
 }
 
@@ -50,9 +50,9 @@ impl DoubleWrite {
         Ok(Repaired { pages: entries.len() as u32, repaired })
     }
 
-    /// Syncs the files of the last batch, unless a clean shutdown did. A page that is whole may be so in the kernel's
-    /// cache only, if just the process died: the area must not be used again before it is synced, and nothing may build
-    /// on it.
+    /// Syncs the files of the last batch, unless a clean shutdown did. If only the process died, a whole page may be in
+    /// the kernel's cache alone. So the area must not be used again before this sync, and nothing may build on the
+    /// page.
     pub fn settle(&self, file_of: &mut dyn FnMut(u64) -> Option<Arc<dyn File>>) -> Result<()> {
         if bug!(SkipRepairSync) {
             return Ok(());
@@ -68,12 +68,12 @@ fn offset(entry: &Entry) -> u64 {
 }
 
 fn parse<'a>(entry: &Entry, page: &'a [u8]) -> std::result::Result<Page<'a>, PageError> {
-    Page::parse(page, Place { file: entry.file, page: entry.page })
+    Page::parse(page, PageAddress { file: entry.file, page: entry.page })
 }
 
-/// Reads the page in place. Gives whether it is there and fails its checksum. One of zeros was not torn by the batch,
-/// since both the page before and the one after have their head in the first sector: it was freed since, and is a hole
-/// that must not be written to.
+/// Reads the page in place. Returns whether the page is there and fails its checksum. A page of zeros was not torn by
+/// the batch, since both versions have their head in the first sector: the page was freed since, and is a hole that
+/// must not be written to.
 fn read_torn(file: &dyn File, entry: &Entry, page: &mut [u8]) -> Result<bool> {
     if file.len()? < offset(entry) + PAGE as u64 {
         return Ok(false);
@@ -82,7 +82,7 @@ fn read_torn(file: &dyn File, entry: &Entry, page: &mut [u8]) -> Result<bool> {
     Ok(matches!(parse(entry, page), Err(PageError::Checksum)) && !is_zero(page))
 }
 
-/// Lays the saved sectors over the page. Gives whether it now is the page that the batch wrote.
+/// Lays the saved sectors over the page. Returns whether the result is the page that the batch wrote.
 pub(super) fn overlay(area: &Area, entry: &Entry, page: &mut [u8]) -> bool {
     area.overlay(entry, page);
     crc32c(0, page) == entry.crc && parse(entry, page).is_ok()

@@ -1,4 +1,4 @@
-//! The pages of the last batch for those who only read: a repair of another directory makes torn pages whole in memory.
+//! The pages of the last batch for read-only use: a repair into another directory makes torn pages whole in memory.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use crate::{
     Result,
     limits::PAGE,
     memory::Memory,
-    page::Place,
+    page::PageAddress,
     storage::{Access, Storage},
 };
 
-/// What the double-write area of a database holds.
+/// The contents of a database's double-write area.
 #[derive(Debug)]
 pub struct SavedPages {
     area: Area,
@@ -35,12 +35,12 @@ impl SavedPages {
         Ok(SavedPages { area, entries })
     }
 
-    /// Makes a page whole that was read at `place` and fails its checksum. False, with the page as it was, if the last
-    /// batch did not tear it.
+    /// Repairs a page that was read at `place` and fails its checksum. Returns false, with the page unchanged, if the
+    /// last batch did not tear it.
     ///
     /// # Panics
-    /// If `page` has not the length of a page.
-    pub fn restore(&self, place: Place, page: &mut [u8]) -> bool {
+    /// If `page` does not have the length of a page.
+    pub fn restore(&self, place: PageAddress, page: &mut [u8]) -> bool {
         assert_eq!(page.len(), PAGE, "a page has {PAGE} bytes");
         let Some(entry) = self.entries.get(&(place.file, place.page)) else { return false };
         let torn = page.to_vec();

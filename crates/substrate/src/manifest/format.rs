@@ -15,7 +15,7 @@ use crate::{
 type Parsed<T> = std::result::Result<T, Malformed>;
 
 const MAGIC: [u8; 8] = *b"ECOTMAN\0";
-/// 2 has two copies, and so a generation in place of the number of the file. 3 has keyspaces without files.
+/// Version 2 has two copies, and so a generation instead of the file's number. Version 3 has keyspaces without files.
 const VERSION: u32 = 3;
 /// The header, which all versions share: its checksum stands at the end.
 const HEADER: usize = 60;
@@ -23,7 +23,7 @@ const CHECKSUM: usize = 4;
 const LOGGED: u8 = 1;
 const UNWRITTEN: u8 = 2;
 const CLEAN: u8 = 1;
-/// The number of no log segment.
+/// The segment number that means none.
 const NO_SEGMENT: u32 = 0;
 
 impl Manifest {
@@ -63,7 +63,7 @@ impl Manifest {
         writer.finish()
     }
 
-    /// Reads the bytes of the file `manifest.number` back; what stands behind the manifest is its reserve.
+    /// Decodes the bytes of the file `manifest.number`. Bytes behind the manifest are its reserve.
     ///
     /// # Errors
     /// `Corruption`, or `NewerFormat` for a whole header of a later version or with a feature that must be known.
@@ -95,7 +95,7 @@ fn checksum(number: u64, bytes: &[u8]) -> u32 {
     crc32c(crc32c(0, &FileId::Manifest(number).identity().to_le_bytes()), bytes)
 }
 
-/// The fields before the body; the checksum is looked at before any of them is believed.
+/// The fields before the body. The checksum is verified before any other field is used.
 fn header(reader: &mut Reader<'_>, bytes: &[u8], number: u64) -> Parsed<(u32, u32, Manifest)> {
     let magic = reader.bytes(MAGIC.len())?;
     let (version, length) = (reader.u32()?, reader.u32()?);

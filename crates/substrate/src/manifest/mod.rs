@@ -6,14 +6,14 @@ mod store;
 
 use crate::{Error, Result, Seq, storage::FileId};
 
-/// Features of a file that older versions may ignore; the ones that this version knows.
+/// Known features of a file that older versions may ignore.
 pub const COMPATIBLE: u64 = 0;
 /// Features that older versions may ignore while they only read.
 pub const READ_COMPATIBLE: u64 = 0;
 /// Features without which a file cannot be understood.
 pub const INCOMPATIBLE: u64 = 0;
 
-/// The state of a database as one checkpoint left it.
+/// The state of a database at one checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     /// Feature bits that versions may ignore, kept as they were read.
@@ -24,7 +24,7 @@ pub struct Manifest {
     pub incompatible: u64,
     /// Random number that tells databases apart.
     pub database: u64,
-    /// Raised by every store. The first is 1.
+    /// Rises with every store. The first is 1.
     pub generation: u64,
     /// An incarnation of the log that was used.
     pub incarnation: u64,
@@ -59,7 +59,7 @@ pub struct KeyspaceRecord {
     pub watermark: Seq,
     /// Structural records at or above this are not in `blob`.
     pub structure: Seq,
-    /// The engine's root, or the settings of an unwritten one.
+    /// The engine's checkpoint, or the settings of an unwritten keyspace.
     pub blob: Vec<u8>,
 }
 
@@ -82,7 +82,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest that is stored next, before it is changed.
+    /// The manifest to store next, before its changes.
     pub fn next(&self) -> Self {
         Manifest { generation: self.generation + 1, clean: false, ..self.clone() }
     }

@@ -12,12 +12,12 @@ use crate::{
 
 /// The numbers of both copies, in the order in which they are overwritten.
 const COPIES: [u64; 2] = [1, 2];
-/// Bytes behind a manifest that its file has at least, where the disk has space: the next one is longer as a rule.
+/// Least bytes behind a manifest in its file, if the disk has space, since the next manifest is usually longer.
 const RESERVE: u64 = 16 << 10;
-/// Bytes up to which a manifest is written as a whole.
+/// A manifest of at most this many bytes is rewritten as a whole.
 const WHOLE: usize = 64 << 10;
 
-/// The manifest files of a directory, as they are read.
+/// The manifest files of a directory.
 struct Found {
     whole: Vec<(u64, Manifest)>,
     damaged: Vec<(u64, Error)>,
@@ -27,11 +27,11 @@ impl Manifest {
     /// The files of both copies.
     pub const FILES: [FileId; 2] = [FileId::Manifest(COPIES[0]), FileId::Manifest(COPIES[1])];
 
-    /// The newest whole manifest, or `None` if there is no database yet: nothing, or a lone first copy that is not
-    /// whole, which is the trace of a creation that was interrupted before any keyspace existed.
+    /// The newest whole manifest, or `None` if there is no database yet. There is none if the directory has no copy, or
+    /// only a first copy that is not whole: the trace of a creation that was interrupted before any keyspace existed.
     ///
-    /// A copy that is damaged, missing or older is reported and overwritten by the newest, which is made durable
-    /// before: the process that stored it may have died in between. Copies that are equal are left alone.
+    /// A copy that is damaged, missing or older is reported and overwritten by the newest. The newest is made durable
+    /// before, since the process that stored it may have died in between. Equal copies are left alone.
     ///
     /// # Errors
     /// `Corruption` if there are copies and none is whole; `NewerFormat` if one is of a later version.
@@ -43,7 +43,7 @@ impl Manifest {
         Ok(Some(manifest.clone()))
     }
 
-    /// As [`load`](Self::load), for whoever only looks: nothing is changed.
+    /// Like [`load`](Self::load), but read-only: nothing is changed.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -75,17 +75,17 @@ impl Manifest {
                 Err(error) => return Err(error),
             }
         }
-        // One that is not there comes first: the other is the only whole one until then.
+        // A missing copy comes first: until then the other is the only whole one.
         present.iter().try_for_each(|(file, _)| reserve(&**file, length as u64))?;
         for (copy, bytes) in &absent {
             if let Err(error) = create(storage, *copy, bytes) {
-                // The error of the file itself tells more than one of its removal would.
+                // The error of the file itself says more than an error of its removal.
                 let _ = remove(storage, absent.iter().map(|(other, _)| other).filter(|other| *other < copy));
                 return Err(error);
             }
         }
         present.iter().try_for_each(|(file, bytes)| overwrite(&**file, bytes))?;
-        // Files of version 1 are there only where a copy was not.
+        // Files of version 1 exist only if a copy was missing.
         let files = if absent.is_empty() { Vec::new() } else { numbers(storage)? };
         remove(storage, files.iter().filter(|number| !COPIES.contains(number)))
     }
@@ -97,7 +97,7 @@ impl Found {
         for number in numbers(storage)? {
             match read(&*open(storage, number)?, number) {
                 Ok(manifest) => found.whole.push((number, manifest)),
-                // A sector that cannot be read is damage, for which there is the other copy.
+                // An unreadable sector is damage, and the other copy serves.
                 Err(error @ (Error::Corruption { .. } | Error::Io { .. })) => {
                     tracing::warn!(%error, "a copy of the manifest is passed over");
                     found.damaged.push((number, error));
@@ -108,7 +108,7 @@ impl Found {
         Ok(found)
     }
 
-    /// The newest whole one, and the number of its file.
+    /// The newest whole manifest, and the number of its file.
     fn newest(&self) -> Result<Option<&(u64, Manifest)>> {
         let newest = self.whole.iter().max_by_key(|(_, manifest)| manifest.generation);
         if let Some((stranger, _)) =
@@ -125,7 +125,7 @@ impl Found {
         }
     }
 
-    /// Makes both copies the newest manifest, which the file `number` has.
+    /// Makes both copies equal to the newest manifest, which is in the file `number`.
     fn settle(&self, storage: &dyn Storage, number: u64, newest: &Manifest) -> Result<()> {
         let is_current = |copy: &u64| self.whole.iter().any(|(other, manifest)| other == copy && manifest == newest);
         let (mut current, behind): (Vec<u64>, Vec<u64>) = COPIES.iter().partition(|copy| is_current(copy));
@@ -144,7 +144,7 @@ impl Found {
             let made = if is_there { renew(storage, copy, &bytes) } else { create(storage, copy, &bytes) };
             match made {
                 Ok(()) => current.push(copy),
-                // What this session does may make an older one wrong.
+                // The changes of this session may make an older copy wrong.
                 Err(error) if error.is_no_space() => remove(storage, [copy].iter().filter(|_| is_there))?,
                 Err(error) => return Err(error),
             }
@@ -185,11 +185,11 @@ fn reserve(file: &dyn File, length: u64) -> Result<()> {
     }
 }
 
-/// Makes the file begin with these bytes, durably. Of a large manifest only the pages are written that differ: one more
+/// Makes the file begin with these bytes, durably. Of a large manifest only the changed pages are written: one more
 /// keyspace changes the first and the last.
 fn overwrite(file: &dyn File, bytes: &[u8]) -> Result<()> {
     let mut there = vec![0; bytes.len()];
-    // What cannot be read is written.
+    // Unreadable bytes are overwritten.
     if bytes.len() <= WHOLE || file.read(&mut there, 0).is_err() {
         file.write(bytes, 0)?;
     } else {
@@ -206,7 +206,7 @@ fn renew(storage: &dyn Storage, number: u64, bytes: &[u8]) -> Result<()> {
     overwrite(&*file, bytes)
 }
 
-/// Makes a copy and its name durable. After a failure it is not there.
+/// Makes a copy and its name durable. After a failure the copy does not exist.
 fn create(storage: &dyn Storage, number: u64, bytes: &[u8]) -> Result<()> {
     let file = storage.create(FileId::Manifest(number), Access::Cached)?;
     let made = reserve(&*file, bytes.len() as u64).and_then(|()| overwrite(&*file, bytes));

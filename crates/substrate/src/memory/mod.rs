@@ -1,8 +1,8 @@
-//! The one memory budget of a database, and who has what of it.
+//! The one memory budget of a database, and its division among components.
 //!
-//! A part of the budget, the *reserve*, is refused to caches, so that work that must go on (reading a page, writing
-//! out) finds memory. What is held from the system never exceeds the budget, because nothing else that counts is
-//! allocated anywhere else.
+//! Caches may not use a part of the budget, the *reserve*, so that work that must go on (reading a page, writing out)
+//! finds memory. Memory held from the system never exceeds the budget, since nothing else of relevant size is allocated
+//! anywhere else.
 
 mod share;
 #[cfg(test)]
@@ -26,18 +26,18 @@ use self::share::Member;
 pub use self::share::{Share, gather};
 use crate::{Error, Result};
 
-/// Who has memory.
+/// The users of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Component {
-    /// Records that a tree keeps, clean or dirty.
+    /// Records of a tree, clean or dirty.
     RecordCache,
-    /// The table that finds them.
+    /// The hash table of the record cache.
     CacheTable,
-    /// Which records are dirty, in key order.
+    /// The dirty records in key order.
     DirtyIndex,
-    /// Pages that scans of a tree read, and the table that finds them.
+    /// Pages that scans of a tree read, and their hash table.
     PageCache,
-    /// Blocks of tables that scans read, and the table that finds them.
+    /// Blocks of tables that scans read, and their hash table.
     BlockCache,
     /// Indexes of pages.
     PageIndex,
@@ -47,7 +47,7 @@ pub enum Component {
     Filter,
     /// Blocks in use by I/O.
     Frames,
-    /// What iterators and reads of many keys have read ahead, which they may hold while they wait for their callers.
+    /// Read-ahead of iterators and of reads of many keys. They may hold it while they wait for their callers.
     Windows,
     /// The write-ahead log.
     Log,
@@ -55,22 +55,22 @@ pub enum Component {
     DoubleWrite,
     /// Memtables.
     Memtable,
-    /// Forecasts of where inserts will come.
+    /// Predictions of where inserts will come.
     Forecast,
     /// Frames of hot logs.
     HotLog,
-    /// Copies of records that are on disk.
+    /// Read-cache entries: copies of records that are on disk.
     ReadCache,
-    /// Buckets over hot logs.
+    /// Buckets of the indexes over hot logs.
     HashIndex,
-    /// Fences of runs and maps of deltas.
+    /// Fences of runs and maps of delta runs.
     ColdIndex,
     /// Everything else.
     Other,
 }
 
 impl Component {
-    /// All of them, in the order of [`Memory::usage`].
+    /// All components, in the order of [`Memory::usage`].
     pub const ALL: [Component; 19] = [
         Component::RecordCache,
         Component::CacheTable,
@@ -93,7 +93,7 @@ impl Component {
         Component::Other,
     ];
 
-    /// Its name in statistics and errors.
+    /// The component's name in statistics and errors.
     pub const fn name(self) -> &'static str {
         match self {
             Component::RecordCache => "record cache",
@@ -119,76 +119,75 @@ impl Component {
     }
 }
 
-/// The part of the budget that windows have at most.
+/// Windows have at most one of this many parts of the budget.
 const WINDOWS: usize = 4;
 
-/// The largest reserve. What work needs at one moment goes by workers and callers, not by the budget.
+/// The largest reserve. The work at one moment grows with workers and callers, not with the budget.
 const MOST_RESERVE: usize = 4 * CHUNK_BYTES;
 
-/// No share has less than this part of what the caches have.
+/// Each share has at least one of this many parts of the caches' memory.
 const LEAST: usize = 16;
-/// Bytes of budget for each request of demand that is remembered: some requests for each page that the budget could
-/// hold.
+/// Bytes of budget per remembered request of demand: some requests for each page that the budget could hold.
 const HORIZON: usize = 512;
 
-/// Gives memory back: told how many bytes are wanted, answers how many it freed.
+/// Gives memory back: gets the number of wanted bytes, returns the number of freed bytes.
 pub type Shrinker = dyn Fn(usize) -> usize + Send + Sync;
 
-/// What a cache holds of the memory.
-pub enum Held {
-    /// All that is leased under these components, which are its own.
+/// The memory of a cache.
+pub enum CacheComponents {
+    /// All memory leased under these components, which belong to this cache alone.
     Components(&'static [Component]),
-    /// As many bytes as this says, which locks nothing that is held while somebody leases or asks for a [fair
+    /// The result of this function. It takes no lock that is held while a thread leases or asks for a [fair
     /// part](Share::fair_part).
     Counted(Box<dyn Fn() -> usize + Send + Sync>),
 }
 
-impl Held {
+impl CacheComponents {
     fn bytes(&self, memory: &Memory) -> usize {
         match self {
-            Held::Components(components) => memory.used(components),
-            Held::Counted(count) => count(),
+            CacheComponents::Components(components) => memory.used(components),
+            CacheComponents::Counted(count) => count(),
         }
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for CacheComponents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Held::Components(components) => components.fmt(f),
-            Held::Counted(_) => f.write_str("Counted"),
+            CacheComponents::Components(components) => components.fmt(f),
+            CacheComponents::Counted(_) => f.write_str("Counted"),
         }
     }
 }
 
 /// The budget of one database.
 ///
-/// Essential memory comes first; what it leaves belongs to the caches, each a [`Share`]. Free memory goes to whoever
-/// asks first, and a share below its fair part may have it back from those above theirs. Fair parts follow from the
-/// requests to the disk that each could save ([`Share::count`]; decision 8): where misses fall with the logarithm of
-/// the memory, as under Zipf, this division saves the most.
+/// Essential memory comes first; the rest belongs to the caches, each a [`Share`]. A free block goes to the first cache
+/// that asks, and a share below its fair part may take memory back from shares above theirs. Fair parts follow from the
+/// disk requests that each could save ([`Share::count`]; decision 8). If misses fall with the logarithm of the memory,
+/// as under Zipf, this division saves the most.
 ///
-/// Windows are held while callers do what they like, so they may have a part of the memory and no more, whoever asks:
-/// what writes and background work need is never theirs (`docs/design/waiting.md`, rule 4).
+/// Windows are held while callers run their own code, so all windows together have a fixed maximum: they never take the
+/// memory that writes and background work need (`docs/design/waiting.md`, rule 4).
 ///
 /// # Rules
 /// 1. [`lease_essential`](Self::lease_essential) and [`Share::reclaim`] call shrinkers on the caller's thread, so they
 ///    must not be called while holding a lock that any shrinker takes.
 /// 2. A shrinker does no I/O, waits for nothing but pins (`ecotone_sys::epoch`), and calls neither of the two.
 /// 3. A shrinker holds its cache by a `Weak`, and answers 0 once the cache is gone.
-/// 4. Nobody leases while holding a pin, since a shrinker may wait for it.
+/// 4. No thread leases while holding a pin, since a shrinker may wait for it.
 pub struct Memory {
     budget: usize,
     reserve: usize,
     arena: Arc<Arena>,
     members: Mutex<Vec<Arc<Member>>>,
-    /// What essential memory needed at most of late. What comes and goes, such as the work of a compaction, is not
-    /// worth taking from caches each time.
+    /// The recent peak of essential memory. Memory that comes and goes, such as a compaction's, is not worth taking
+    /// from caches each time.
     peak: AtomicUsize,
 }
 
 impl Memory {
-    /// A budget in bytes. What is not a whole MiB of it stays unused.
+    /// A budget in bytes. A remainder below a whole MiB stays unused.
     pub fn new(budget: usize) -> Arc<Memory> {
         let reserve = (budget / 32).clamp(CHUNK_BYTES, MOST_RESERVE);
         Arc::new(Memory {
@@ -210,14 +209,14 @@ impl Memory {
         self.arena.held_bytes()
     }
 
-    /// Leases for a cache, which can do without: `None` when less than the reserve would stay free: a 32nd of the
-    /// budget, at least 1 MiB, at most 4.
+    /// Leases for a cache, which can do without. `None` if less than the reserve would stay free. The reserve is a 32nd
+    /// of the budget, at least 1 MiB, at most 4.
     pub fn lease(&self, component: Component, size: Size) -> Option<Block> {
         epoch::assert_unpinned();
         self.take(component, size, self.reserve)
     }
 
-    /// A block, if so many bytes stay free.
+    /// A block, if `keep` bytes stay free.
     fn take(&self, component: Component, size: Size, keep: usize) -> Option<Block> {
         if component != Component::Windows {
             return self.arena.lease_keeping(size, component as u8, keep);
@@ -226,7 +225,7 @@ impl Memory {
             return None;
         }
         let block = self.arena.lease_keeping(size, component as u8, keep)?;
-        // Others may have looked at the same moment.
+        // Other threads may have checked at the same moment.
         (self.used(&[component]) <= self.budget / WINDOWS).then_some(block)
     }
 
@@ -235,14 +234,15 @@ impl Memory {
         (self.budget / WINDOWS).saturating_sub(self.used(&[Component::Windows]))
     }
 
-    /// Leases for work that must go on, from the reserve too. When nothing is left it asks the shares, each as long as
-    /// it gives something, until one has made room: what they give may lie apart, and what is wanted may not. If none
-    /// has, it fails with [`Error::Memory`]. See the rules above.
+    /// Leases for work that must go on, from the reserve too. If nothing is free it asks the shares, each as long as it
+    /// gives something, until one has made space: freed memory may be scattered, and a block must not be. If none has,
+    /// it fails with [`Error::Memory`]. See the rules above.
     pub fn lease_essential(&self, component: Component, size: Size) -> Result<Block> {
         self.lease_from_caches(component, size, 0)
     }
 
-    /// A block for what lasts and cannot be done without: caches give it back if need be, and the reserve stays.
+    /// A block for lasting use that cannot be done without. Caches give memory back for it if needed, and the reserve
+    /// stays.
     ///
     /// # Errors
     /// [`Error::Memory`] if there is none.
@@ -253,7 +253,8 @@ impl Memory {
     fn lease_from_caches(&self, component: Component, size: Size, keep: usize) -> Result<Block> {
         epoch::assert_unpinned();
         let refused = || Error::Memory { what: component.name(), budget: self.budget as u64 };
-        // What caches give up is of no use to windows that have their part, which others may have taken meanwhile.
+        // If windows have their maximum, memory of caches does not help them. Other threads may have taken it
+        // meanwhile.
         let may_have = || component != Component::Windows || self.windows_left() >= size.bytes();
         if !may_have() {
             return Err(refused());
@@ -278,9 +279,9 @@ impl Memory {
         shrunk.ok_or_else(refused)
     }
 
-    /// Slabs for transfers, one of which is filled or looked at while the others are on their way: one whatever it
-    /// costs, a second one also from the reserve, since each transfer would be waited for by itself otherwise, and as
-    /// many more up to `most` as are free.
+    /// Slabs for transfers: one is filled or read while the others are in flight. The first is leased like essential
+    /// memory. The second may come from the reserve, since otherwise each transfer would be waited for by itself. More,
+    /// up to `most`, are leased if they are free.
     ///
     /// # Errors
     /// [`Error::Memory`] if there is not even one.
@@ -291,8 +292,8 @@ impl Memory {
         Ok([first].into_iter().chain(second).chain(more).collect())
     }
 
-    /// A cache joins that holds this, and of which `shrink` gives some back. See the rules above.
-    pub fn join(self: &Arc<Self>, held: Held, shrink: Box<Shrinker>) -> Share {
+    /// Adds a cache that holds `held`; `shrink` gives some of it back. See the rules above.
+    pub fn join(self: &Arc<Self>, held: CacheComponents, shrink: Box<Shrinker>) -> Share {
         let member = Arc::new(Member::new(held, shrink));
         self.members.lock().push(member.clone());
         Share::new(self.clone(), member)
@@ -308,13 +309,13 @@ impl Memory {
         components.iter().map(|component| self.arena.tagged_bytes(*component as u8)).sum()
     }
 
-    /// A copy, so that members are asked without the lock: who asks may be the last to know a cache, which leaves then.
+    /// A copy of the list, so that members are called without the lock: the caller may hold the last reference to a
+    /// cache, which then leaves.
     fn members(&self) -> Vec<Arc<Member>> {
         self.members.lock().clone()
     }
 
-    /// What a share can count on of what essential memory and the reserve leave: a sixteenth, and of the rest as much
-    /// as its part of all demand.
+    /// The bytes of the caches' memory that a share can count on: a sixteenth, and of the rest its part in all demand.
     fn fair_part(&self, of: &Member) -> usize {
         let members = self.members();
         let essential = self.essential(&members).max(self.peak.load(Ordering::Relaxed));
@@ -328,13 +329,13 @@ impl Memory {
         }
     }
 
-    /// Bytes that are leased for what is no cache.
+    /// Bytes leased for anything but caches.
     fn essential(&self, members: &[Arc<Member>]) -> usize {
         let elastic: usize = members.iter().map(|member| member.held(self)).sum();
         self.used(&Component::ALL).saturating_sub(elastic)
     }
 
-    /// Demand and needs that are long ago count less and less.
+    /// Ages demand and peaks, so that old ones count less and less.
     fn age(&self) {
         let members = self.members();
         members.iter().for_each(|member| member.age());

@@ -1,4 +1,4 @@
-//! What essential memory leaves, divided among the caches.
+//! Shares: the caches' division of the memory that essential work leaves.
 
 use std::{
     fmt,
@@ -8,21 +8,21 @@ use std::{
     },
 };
 
-use super::{HORIZON, Held, Memory, Shrinker};
+use super::{CacheComponents, HORIZON, Memory, Shrinker};
 
 /// A cache that has joined.
 pub(super) struct Member {
-    held: Held,
+    held: CacheComponents,
     shrink: Box<Shrinker>,
     demand: AtomicU64,
 }
 
 impl Member {
-    pub(super) fn new(held: Held, shrink: Box<Shrinker>) -> Self {
+    pub(super) fn new(held: CacheComponents, shrink: Box<Shrinker>) -> Self {
         Member { held, shrink, demand: AtomicU64::new(0) }
     }
 
-    /// Bytes that it holds.
+    /// Bytes that the cache holds.
     pub(super) fn held(&self, memory: &Memory) -> usize {
         self.held.bytes(memory)
     }
@@ -35,14 +35,14 @@ impl Member {
         self.demand.load(Ordering::Relaxed)
     }
 
-    /// Halves the demand. What is counted at this very moment may be lost.
+    /// Halves the demand. A simultaneous count may be lost.
     pub(super) fn age(&self) {
         self.demand.store(self.demand() / 2, Ordering::Relaxed);
     }
 }
 
-/// What the shrinker of a cache in several parts does: asks one part after the other by `give_back`, which tells the
-/// bytes that it freed, until `bytes` are freed or all `parts` have refused in a row.
+/// The shrinker of a cache in several parts. Calls `give_back`, which asks the next part and returns the freed bytes,
+/// until `bytes` are freed or all `parts` have refused in a row.
 pub fn gather(bytes: usize, parts: usize, mut give_back: impl FnMut() -> usize) -> usize {
     let (mut freed, mut refused) = (0, 0);
     while freed < bytes && refused < parts {
@@ -65,14 +65,14 @@ impl Share {
         Share { memory, member }
     }
 
-    /// Bytes that this cache can count on, whatever the others hold now. Adds up the use of all components: remember
-    /// the answer where it is needed often.
+    /// Bytes that this cache can count on, whatever the others hold now. It sums the use of all components: frequent
+    /// callers should cache the answer.
     pub fn fair_part(&self) -> usize {
         self.memory.fair_part(&self.member)
     }
 
-    /// Counts requests to the disk that this cache saved, or would have with more memory. Shares divide the memory by
-    /// it.
+    /// Counts disk requests that this cache saved, or would have saved with more memory. The shares' memory is divided
+    /// by these counts.
     pub fn count(&self, requests: u64) {
         let demand = self.member.demand.fetch_add(requests, Ordering::Relaxed) + requests;
         if demand > (self.memory.budget / HORIZON) as u64 {
@@ -80,13 +80,13 @@ impl Share {
         }
     }
 
-    /// Bytes that it holds.
+    /// Bytes that the cache holds.
     pub fn held(&self) -> usize {
         self.member.held(&self.memory)
     }
 
-    /// After a refused lease: has others that are above their fair part give `bytes` back, if this one would stay
-    /// within its own. True if something was given back. See the rules of [`Memory`].
+    /// After a refused lease: makes shares above their fair part give `bytes` back, if this share would stay within its
+    /// own. Returns whether something was given back. See the rules of [`Memory`].
     pub fn reclaim(&self, bytes: usize) -> bool {
         let mut others = self.memory.members();
         others.retain(|member| !Arc::ptr_eq(member, &self.member));

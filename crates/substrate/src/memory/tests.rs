@@ -23,7 +23,7 @@ fn caches_leave_the_reserve() {
     }
 }
 
-/// The second one comes from the reserve, and no cache is asked for it.
+/// The second slab comes from the reserve, and no cache is asked for it.
 #[test]
 fn transfers_have_two_slabs_where_caches_have_the_rest() {
     let memory = Memory::new(16 * MIB);
@@ -63,8 +63,7 @@ fn usage_is_told_by_component() {
     assert_eq!(usage, expected);
 }
 
-/// A cache that takes all the slabs there are and gives back as many as make up what is wanted; it counts how often it
-/// is asked.
+/// A cache that takes all slabs and gives back as many as are wanted. It counts how often it is asked.
 struct Greedy {
     blocks: Arc<Mutex<Vec<Block>>>,
     asked: Arc<AtomicUsize>,
@@ -78,7 +77,7 @@ impl Greedy {
         let (cache, asked) = (Arc::downgrade(&blocks), Arc::new(AtomicUsize::new(0)));
         let count = asked.clone();
         let share = memory.join(
-            Held::Components(components),
+            CacheComponents::Components(components),
             Box::new(move |wanted| {
                 count.fetch_add(1, SeqCst);
                 let Some(cache) = cache.upgrade() else { return 0 };
@@ -98,7 +97,7 @@ impl Greedy {
         self.blocks.lock().len()
     }
 
-    /// Takes what it is due from the others, slab by slab.
+    /// Takes its due from the others, slab by slab.
     fn grow(&self, memory: &Memory) {
         while self.share.reclaim(Size::Slab.bytes()) {
             self.blocks.lock().push(memory.lease(self.component, Size::Slab).unwrap());
@@ -185,13 +184,13 @@ fn each_shrinker_is_asked_once_until_one_has_made_room() {
         count.fetch_add(1, SeqCst);
         0
     };
-    let _share = memory.join(Held::Components(TABLES), Box::new(shrink));
+    let _share = memory.join(CacheComponents::Components(TABLES), Box::new(shrink));
     let cache = Greedy::new(&memory, RECORDS);
     let _rest: Vec<_> = (0..256).map(|_| memory.lease_essential(Component::Frames, Size::Frame).unwrap()).collect();
     let _one_more = memory.lease_essential(Component::Frames, Size::Frame).unwrap();
     assert_eq!((useless.load(SeqCst), cache.asked()), (1, 1));
     cache.blocks.lock().clear();
-    // What the cache left fills up, then nobody can help, and each is asked once more.
+    // The space that the cache left fills up. Then no cache can help, and each is asked once more.
     let full = || (useless.load(SeqCst) == 1).then(|| memory.lease_essential(Component::Other, Size::Frame).ok())?;
     let all: Vec<_> = std::iter::from_fn(full).collect();
     assert_eq!((useless.load(SeqCst), cache.asked()), (2, 2));
@@ -205,11 +204,11 @@ fn a_shrinker_may_lease_and_join() {
     let weak = Arc::downgrade(&memory);
     let shrink = move |_| {
         let memory = weak.upgrade().unwrap();
-        drop(memory.join(Held::Components(RECORDS), Box::new(|_| 0)));
+        drop(memory.join(CacheComponents::Components(RECORDS), Box::new(|_| 0)));
         assert!(memory.lease(Component::Other, Size::Frame).is_none());
         0
     };
-    let _share = memory.join(Held::Components(TABLES), Box::new(shrink));
+    let _share = memory.join(CacheComponents::Components(TABLES), Box::new(shrink));
     assert!(memory.lease_essential(Component::Other, Size::Frame).is_err());
 }
 
@@ -228,20 +227,21 @@ fn who_holds_a_pin_leases_nothing() {
     assert!(memory.lease(Component::Other, Size::Frame).is_some());
 }
 
-/// Who asks a cache may keep it alive alone, and let it go. Without end, if members were asked under their lock.
+/// A thread that asks a cache may hold its last reference and drop it. The call would never end if members were asked
+/// under their lock.
 #[test]
 fn a_cache_may_leave_while_it_is_asked() {
     let memory = Memory::new(16 * MIB);
     let leaving: Arc<Mutex<Option<Share>>> = Arc::default();
     let held = {
         let leaving = leaving.clone();
-        Held::Counted(Box::new(move || {
+        CacheComponents::Counted(Box::new(move || {
             drop(leaving.lock().take());
             0
         }))
     };
     *leaving.lock() = Some(memory.join(held, Box::new(|_| 0)));
-    let stays = memory.join(Held::Components(RECORDS), Box::new(|_| 0));
+    let stays = memory.join(CacheComponents::Components(RECORDS), Box::new(|_| 0));
     let parts = (stays.fair_part(), stays.fair_part());
     assert_eq!(parts, (15 * MIB / 2, 15 * MIB));
 }

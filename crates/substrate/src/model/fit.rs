@@ -1,4 +1,4 @@
-//! What all fitters do.
+//! The interface of all fitters.
 
 /// Finds a line through intervals that come one by one, from left to right.
 ///
@@ -6,15 +6,14 @@
 /// cross at given steps, each interval is what the step allows. Greatest *x* times greatest *y* must stay below 2^125,
 /// so that all arithmetic is exact.
 pub trait Fitter {
-    /// Takes the interval from `low` to `high`, both included, at `x`. False if no line of this fitter goes through it
-    /// and all before it; the interval then counts as not pushed.
+    /// Takes the interval from `low` to `high`, both included, at `x`. Returns false, without taking it, if no line of
+    /// this fitter goes through it and all before it.
     ///
     /// # Panics
-    /// If `x` is not above the one before, or `low` is above `high`.
+    /// If `x` is not above the previous one, or `low` is above `high`.
     fn push(&mut self, x: u64, low: u64, high: u64) -> bool;
 
-    /// A line through all intervals, as near to the middle of those that there are as is cheap; none before the second
-    /// interval.
+    /// A line through all intervals, as near to their middle as is cheap. `None` before the second interval.
     fn fit(&self) -> Option<Fit>;
 }
 
@@ -53,7 +52,7 @@ impl Through {
         self.1.x - self.0.x
     }
 
-    /// Whether it is steeper than another one.
+    /// Whether it is steeper than another line.
     pub(super) fn is_steeper(self, other: Through) -> bool {
         self.rise() * other.run() > other.rise() * self.run()
     }
@@ -65,7 +64,7 @@ impl Through {
 }
 
 impl Fit {
-    /// The line half-way between two. Intervals that both go through, it goes through as well.
+    /// The line half-way between two. It goes through every interval that both go through.
     pub(super) fn between(self, other: Fit) -> Fit {
         Fit { slope: self.slope.midpoint(other.slope), intercept: self.intercept.midpoint(other.intercept) }
     }

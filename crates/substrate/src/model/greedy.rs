@@ -1,9 +1,9 @@
-//! Greedy piecewise linear regression (the thesis' choice): a cone that narrows.
+//! Greedy piecewise linear regression (the thesis' choice): narrows a cone.
 
 use super::fit::{Fit, Fitter, Point, Through};
 
-/// Lines through the middle of the first interval only. Constant memory and little work, but shorter segments than
-/// [`OptimalPla`](super::OptimalPla) finds.
+/// Tries only lines through the middle of the first interval. It takes constant memory and little work, but finds
+/// shorter segments than [`OptimalPla`](super::OptimalPla).
 #[derive(Debug, Default)]
 pub struct GreedyPlr {
     apex: Option<Point>,

@@ -1,7 +1,6 @@
-//! The line that places the keys of a segment, and its one evaluator.
+//! The line that maps the keys of a segment to pages, and its one evaluator.
 
-/// A rising line from offsets to pages. It is what an index entry stores, so it is rounded before anything is placed by
-/// it.
+/// A rising line from offsets to pages. An index entry stores it, so it is rounded before any record is placed by it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
     slope: f32,
@@ -12,8 +11,8 @@ pub struct Line {
 impl Eq for Line {}
 
 impl Line {
-    /// A line, if both are finite and the slope (in pages for one step of the offset) is not negative; else it would
-    /// not keep the order of keys.
+    /// A line. `None` unless both numbers are finite and the slope (in pages per step of the offset) is not negative; a
+    /// falling line would not keep the order of keys.
     pub fn new(slope: f32, intercept: f32) -> Option<Line> {
         (slope.is_finite() && slope >= 0.0 && intercept.is_finite()).then_some(Line { slope, intercept })
     }
@@ -23,21 +22,21 @@ impl Line {
         self.slope
     }
 
-    /// Where the line is at offset 0, in pages.
+    /// The line's value at offset 0, in pages.
     pub fn intercept(self) -> f32 {
         self.intercept
     }
 
     /// The page, of `pages` (at least one), that an offset belongs to. Conversion, product, sum and floor each keep the
-    /// order of what they are given, and nothing here can be contracted or overflow, so the page never falls as the
-    /// offset rises, and it is the same on every machine.
+    /// order of their arguments, and nothing here can be contracted or overflow. So the page never falls as the offset
+    /// rises, and it is the same on every machine.
     #[inline]
     pub fn page(self, offset: u64, pages: u8) -> u8 {
         let at = (offset as f64 * f64::from(self.slope) + f64::from(self.intercept)).floor();
         at.clamp(0.0, f64::from(pages - 1)) as u8
     }
 
-    /// The smallest offset that belongs to `page` or a later one of `pages`; none if every offset lies before it.
+    /// The smallest offset that belongs to `page` or a later one of `pages`. `None` if every offset lies before `page`.
     pub fn first_offset(self, page: u8, pages: u8) -> Option<u64> {
         let reached = |offset| self.page(offset, pages) >= page;
         if reached(0) {
@@ -54,8 +53,8 @@ impl Line {
         Some(at)
     }
 
-    /// Two offsets around the one where `reached` becomes true: near to where the line says, within what rounding may
-    /// move it.
+    /// Two offsets around the one at which `reached` becomes true: near the line's own answer, within the error of
+    /// rounding.
     fn bracket(self, page: u8, reached: impl Fn(u64) -> bool) -> (u64, u64) {
         let near = ((f64::from(page) - f64::from(self.intercept)) / f64::from(self.slope)) as u64;
         let mut reach = 2u64;

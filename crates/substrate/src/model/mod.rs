@@ -1,4 +1,4 @@
-//! Lines that place keys, and the fitters that find them (T8, T11). It knows no pages.
+//! Lines that map keys to pages, and the fitters that find them (T8, T11). It does not know pages themselves.
 //!
 //! [`Line::page`] is the one evaluator: planning, writing and looking up all go through it, since the last bit of a
 //! product decides where a record lies. A line works on offsets between [`digest()`]s of keys; a [`fence()`] turns a

@@ -10,25 +10,25 @@ use super::fit::{Fit, Fitter, Point, Through};
 /// a few times only.
 #[derive(Debug, Default)]
 pub struct OptimalPla {
-    /// Lower ends, of which lines must stay above.
+    /// Lower ends. Lines stay above them.
     lows: Hull,
-    /// Upper ends, of which lines must stay below.
+    /// Upper ends. Lines stay below them.
     highs: Hull,
     flattest: Option<Through>,
     steepest: Option<Through>,
     last: Option<u64>,
 }
 
-/// Ends that tangents from the right may touch.
+/// Ends that tangents from the right may touch: one convex hull.
 #[derive(Debug, Default)]
 struct Hull {
     points: Vec<Point>,
-    /// Points before this one are touched no more.
+    /// Tangents touch no point before this one any more.
     first: usize,
 }
 
 impl Hull {
-    /// The line from a point of the hull to `end` that `better` prefers, and where it begins.
+    /// The line from a point of the hull to `end` that `better` prefers, and the index of that point.
     fn tangent(&self, end: Point, better: impl Fn(Through, Through) -> bool) -> Option<(Through, usize)> {
         let mut best = (Through(*self.points.get(self.first)?, end), self.first);
         for (i, point) in self.points.iter().enumerate().skip(self.first + 1) {
@@ -42,8 +42,8 @@ impl Hull {
         Some(best)
     }
 
-    /// Adds a point to the right; those that it puts inside the hull go. `bends` says whether a second line bends
-    /// outward from a first.
+    /// Adds a point to the right and removes the points that are then inside the hull. `bends` says whether a second
+    /// line bends outward from a first.
     fn push(&mut self, point: Point, bends: impl Fn(Through, Through) -> bool) {
         while let [.., before, last] = self.points[self.first..]
             && !bends(Through(before, last), Through(last, point))
@@ -66,7 +66,7 @@ impl Fitter for OptimalPla {
     fn push(&mut self, x: u64, low: u64, high: u64) -> bool {
         assert!(self.last.is_none_or(|last| last < x) && low <= high, "intervals come from left to right");
         let (low, high) = (Point::new(x, low), Point::new(x, high));
-        // Only a tangent that is tighter than what there is counts.
+        // Only a tangent tighter than the present bound matters.
         let up =
             self.highs.tangent(low, steeper).filter(|(line, _)| self.flattest.is_none_or(|now| steeper(*line, now)));
         let down =

@@ -34,7 +34,7 @@ fn reached_from_the_first(intervals: &[Interval]) -> bool {
     rest.is_empty() || slopes.into_iter().any(through_all)
 }
 
-/// Pushes intervals into a fitter; those that it takes, and whether each was taken as `possible` says.
+/// Pushes intervals into a fitter. Returns those that it takes, and whether each decision agrees with `possible`.
 fn taken(fitter: &mut impl Fitter, intervals: &[Interval], possible: impl Fn(&[Interval]) -> bool) -> Vec<Interval> {
     let mut taken = Vec::new();
     for interval in intervals {
@@ -69,7 +69,7 @@ fn intervals() -> impl Strategy<Value = Vec<Interval>> {
     })
 }
 
-/// How many pieces a fitter makes of intervals, none of which may be passed over.
+/// Number of segments that a fitter makes of intervals, none of which may be skipped.
 fn pieces<F: Fitter + Default>(intervals: &[Interval]) -> usize {
     let mut fitter = F::default();
     let mut pieces = 1;

@@ -1,34 +1,36 @@
-//! Makes pages.
+//! Builds pages.
 
 use super::{
-    layout::{HEADER, Header, NO_UPPER, PageKind, Place, RECORD_OVERHEAD, RecordKind, SLOT, VERSION, checksum, head},
+    layout::{
+        HEADER, Header, NO_UPPER, PageAddress, PageKind, RECORD_OVERHEAD, RecordKind, SLOT, VERSION, checksum, head,
+    },
     read::{Page, slot_fields},
 };
 use crate::limits::{MAX_KEY, MAX_RECORD, PAGE};
 
-/// Length of the prefix that a page with these fences does not store with its keys.
+/// Length of the common prefix of these fences, which keys are stored without.
 pub fn prefix_len(lower: &[u8], upper: Option<&[u8]>) -> usize {
     let Some(upper) = upper else { return 0 };
     lower.iter().zip(upper).take_while(|(a, b)| a == b).count()
 }
 
-/// Bytes that a record takes of a page's [`capacity`], its slot included.
+/// Bytes of a page's [`capacity`] that a record takes, its slot included.
 pub const fn record_bytes(prefix: usize, key: usize, value: usize) -> usize {
     RECORD_OVERHEAD + key - prefix + value
 }
 
-/// Bytes that a page with these fences has for records.
+/// Bytes for records in a page with these fences.
 pub const fn capacity(lower: &[u8], upper: Option<&[u8]>) -> usize {
     let upper = if let Some(upper) = upper { upper.len() } else { 0 };
     PAGE - HEADER - lower.len() - upper
 }
 
-/// Gives a finished page a (new) place and sequence, and the checksum that goes with them: for pages that are built
-/// before their place is known.
+/// Sets a (new) address and sequence of a finished page, and the checksum that covers them. For pages that are built
+/// before their address is known.
 ///
 /// # Panics
-/// If `page` has not the length of a page.
-pub fn seal(page: &mut [u8], place: Place, seq: u64) {
+/// If `page` does not have the length of a page.
+pub fn seal(page: &mut [u8], place: PageAddress, seq: u64) {
     assert_eq!(page.len(), PAGE, "a page has {PAGE} bytes");
     page[8..16].copy_from_slice(&seq.to_le_bytes());
     page[16..20].copy_from_slice(&place.page.to_le_bytes());
@@ -36,16 +38,16 @@ pub fn seal(page: &mut [u8], place: Place, seq: u64) {
     page[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Makes a page in `buf` of one that stands at the same place: `values` are values of the same lengths for some
-/// positions.
+/// Copies a page to `buf` for the same address, with other values at some positions. The new values have the lengths of
+/// the old ones.
 ///
 /// # Panics
-/// If `buf` has not the length of a page, or there is no record with a value of this length at a position.
+/// If `buf` does not have the length of a page, or there is no record with a value of this length at a position.
 pub fn replace_values<'v>(
     buf: &mut [u8],
     old: &Page<'_>,
     values: impl Iterator<Item = (usize, &'v [u8])>,
-    place: Place,
+    place: PageAddress,
     seq: u64,
 ) {
     buf.copy_from_slice(old.bytes);
@@ -61,7 +63,7 @@ pub fn replace_values<'v>(
 #[derive(Debug)]
 pub struct PageBuilder<'a> {
     buf: &'a mut [u8],
-    place: Place,
+    place: PageAddress,
     kind: PageKind,
     related: u32,
     lower: u16,
@@ -73,14 +75,15 @@ pub struct PageBuilder<'a> {
 }
 
 impl<'a> PageBuilder<'a> {
-    /// An empty page in `buf` (4096 bytes, whatever they hold) for the keys from `lower` up to and without `upper`;
-    /// without one, up to the end of all keys. `related` is the base page of an overflow page, else the caller's.
+    /// An empty page in `buf` (4096 bytes with any contents) for the keys from `lower` up to and without `upper`;
+    /// without `upper`, up to the end of all keys. `related` is the base page of an overflow page, otherwise the
+    /// caller's.
     ///
     /// # Panics
     /// If `buf` has another length, a fence is longer than a key may be, or the range is empty.
     pub fn new(
         buf: &'a mut [u8],
-        place: Place,
+        place: PageAddress,
         kind: PageKind,
         related: u32,
         lower: &[u8],
@@ -111,12 +114,12 @@ impl<'a> PageBuilder<'a> {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Adds a record, or gives `false` and changes nothing if it does not fit. The value of a tombstone is empty.
+    /// Adds a record. Returns `false` and changes nothing if it does not fit. The value of a tombstone is empty.
     ///
     /// # Panics
     /// If the key is not above the last one or not within the fences (such a page would lose the record), or a limit is

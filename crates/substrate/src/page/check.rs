@@ -10,8 +10,7 @@ use crate::{
 };
 
 impl Page<'_> {
-    /// Checks everything that parsing leaves out: every record in its place, in order, within the fences and the
-    /// limits.
+    /// Checks everything that parsing leaves out: every record's position, order, fences and limits.
     pub fn check(&self) -> Result<(), PageError> {
         let fences = PAGE - self.lower().len() - self.upper().map_or(0, <[u8]>::len);
         let mut end = fences;
@@ -29,7 +28,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// Checks one record, which must end at `end`, and gives its start.
+    /// Checks one record, which must end at `end`, and returns its start.
     fn check_record(&self, position: usize, end: usize) -> Result<usize, PageError> {
         let malformed = PageError::Malformed;
         let slot = self.slots.get(position).ok_or(malformed("a slot is missing"))?;

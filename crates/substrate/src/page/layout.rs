@@ -1,4 +1,4 @@
-//! What stands where in a page, shared by its builder and its reader.
+//! The byte layout of a page, shared by its builder and its reader.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::{
 pub(super) const VERSION: u8 = 1;
 pub(super) const HEADER: usize = 40;
 pub(super) const SLOT: usize = 10;
-/// What a record takes beside its suffix and value: its slot and its kind.
+/// Bytes of a record beside its suffix and value: its slot and its kind.
 pub(super) const RECORD_OVERHEAD: usize = SLOT + 1;
 /// The page has no upper fence.
 pub(super) const NO_UPPER: u16 = 1;
@@ -23,7 +23,7 @@ const _: () = assert!(
     "the largest record fits beside the longest fences"
 );
 
-/// What a page is used for.
+/// The use of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageKind {
@@ -46,7 +46,7 @@ impl PageKind {
     }
 }
 
-/// What a record says about its key. 3 to 6 are reserved: out-of-line value, expiry, merge operand, range delete.
+/// The kind of a record. 3 to 6 are reserved: out-of-line value, expiry, merge operand, range delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -67,9 +67,9 @@ impl RecordKind {
     }
 }
 
-/// Where a page belongs. It is part of the checksum, so that a page found elsewhere does not verify.
+/// The address of a page. The checksum covers it, so that a page found elsewhere does not verify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct PageAddress {
     /// [`FileId::identity`](crate::storage::FileId::identity) of the file.
     pub file: u64,
     /// Number of the page in the file; it begins at byte `page * 4096`.
@@ -81,9 +81,9 @@ pub struct Place {
 pub enum PageError {
     /// The checksum does not match: torn, damaged, misplaced or never written.
     Checksum,
-    /// The checksum matches, and the page is of this later version.
+    /// The checksum matches, and the page has this later version.
     Newer(u8),
-    /// The checksum matches and this does not.
+    /// The checksum matches, and this part is malformed.
     Malformed(&'static str),
 }
 
@@ -117,7 +117,7 @@ impl From<Malformed> for PageError {
     }
 }
 
-/// The fields of a header as they stand there, not checked.
+/// The fields of a header, not checked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Header {
     pub(super) checksum: u32,
@@ -166,8 +166,8 @@ impl Header {
     }
 }
 
-/// The checksum that a page has at `place`.
-pub(super) fn checksum(page: &[u8], place: Place) -> u32 {
+/// The checksum of a page at `place`.
+pub(super) fn checksum(page: &[u8], place: PageAddress) -> u32 {
     let seed = crc32c(crc32c(0, &place.file.to_le_bytes()), &place.page.to_le_bytes());
     crc32c(seed, page.get(4..).unwrap_or_default())
 }

@@ -10,6 +10,6 @@ mod resident;
 mod tests;
 
 pub use build::{PageBuilder, capacity, prefix_len, record_bytes, replace_values, seal};
-pub use layout::{PageError, PageKind, Place, RecordKind};
+pub use layout::{PageAddress, PageError, PageKind, RecordKind};
 pub use read::{Entry, Page};
 pub use resident::Resident;

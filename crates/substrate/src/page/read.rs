@@ -1,17 +1,19 @@
-//! Reads pages. Nothing here trusts the bytes: what does not make sense is not there.
+//! Reads pages. Nothing here trusts the bytes: a malformed record is treated as missing.
 
 use std::fmt;
 
-use super::layout::{HEADER, Header, NO_UPPER, PageError, PageKind, Place, RecordKind, SLOT, VERSION, checksum, head};
+use super::layout::{
+    HEADER, Header, NO_UPPER, PageAddress, PageError, PageKind, RecordKind, SLOT, VERSION, checksum, head,
+};
 use crate::limits::{MAX_KEY, PAGE};
 
-/// Equal heads up to this number are looked at one by one.
+/// Up to this many equal heads are compared one by one.
 const FEW: usize = 4;
 
 /// One record of a page. The key is the page's [`prefix`](Page::prefix) followed by `suffix`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What it says.
+    /// Value or tombstone.
     pub kind: RecordKind,
     /// The key without the prefix.
     pub suffix: &'a [u8],
@@ -19,7 +21,7 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
-/// A page that was parsed: the header makes sense, the slots may still not. A malformed slot has no
+/// A parsed page: the header is valid, the slots may still be malformed. A malformed slot has no
 /// [`entry`](Self::entry).
 #[derive(Clone, Copy)]
 pub struct Page<'a> {
@@ -47,7 +49,7 @@ impl fmt::Debug for Page<'_> {
 
 impl<'a> Page<'a> {
     /// Verifies the checksum of `bytes` at `place`, then the header.
-    pub fn parse(bytes: &'a [u8], place: Place) -> Result<Self, PageError> {
+    pub fn parse(bytes: &'a [u8], place: PageAddress) -> Result<Self, PageError> {
         let page: &[u8; PAGE] = bytes.try_into().map_err(|_| PageError::Malformed("its length"))?;
         let header = Header::read(page)?;
         if header.checksum != checksum(page, place) {
@@ -81,7 +83,7 @@ impl<'a> Page<'a> {
         Ok(Page { bytes, slots, heap, kind, sequence, related, lower, upper, prefix })
     }
 
-    /// What it is used for.
+    /// The use of the page.
     pub fn kind(&self) -> PageKind {
         self.kind
     }
@@ -96,17 +98,17 @@ impl<'a> Page<'a> {
         self.related
     }
 
-    /// The smallest key that may be here.
+    /// The lower fence: the smallest key that may be in the page.
     pub fn lower(&self) -> &'a [u8] {
         self.lower
     }
 
-    /// The end of the keys that may be here, itself not among them; `None` is the end of all keys.
+    /// The upper fence: keys in the page are below it. `None` is the end of all keys.
     pub fn upper(&self) -> Option<&'a [u8]> {
         self.upper
     }
 
-    /// The beginning that all keys share and that their records leave out.
+    /// The common prefix of all keys, which the records leave out.
     pub fn prefix(&self) -> &'a [u8] {
         self.prefix
     }
@@ -121,7 +123,7 @@ impl<'a> Page<'a> {
         self.slots.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -137,21 +139,21 @@ impl<'a> Page<'a> {
         Some((entry.kind, entry.value))
     }
 
-    /// The position of `key`, or the position at which it would stand, like [`slice::binary_search`].
+    /// The position of `key`, or the position to insert it at, like [`slice::binary_search`].
     pub fn search(&self, key: &[u8]) -> Result<usize, usize> {
         let Some(suffix) = key.strip_prefix(self.prefix) else {
             return Err(if key < self.prefix { 0 } else { self.len() });
         };
-        // Heads first, without a look at the heap: usually they decide alone.
+        // Heads first, without reading the heap: usually they suffice.
         let wanted = head(suffix);
         let first = self.slots.partition_point(|slot| slot_head(slot) < wanted);
         self.search_behind(first, wanted, suffix)
     }
 
-    /// The rest of a search: `first` is the position of the first slot whose head is not below `wanted`.
+    /// The rest of a search. `first` is the position of the first slot whose head is not below `wanted`.
     pub(super) fn search_behind(&self, first: usize, wanted: u32, suffix: &[u8]) -> Result<usize, usize> {
         let behind = self.slots.get(first..).unwrap_or_default();
-        // Mostly there is one such head or none, and a long search would touch many lines to find that out.
+        // Mostly there is one such head or none, and a binary search would touch many cache lines to find that out.
         let few = behind.iter().take(FEW).take_while(|slot| slot_head(slot) == wanted).count();
         let all = if few < FEW { few } else { behind.partition_point(|slot| slot_head(slot) == wanted) };
         let equal = behind.get(..all).unwrap_or_default();
@@ -159,7 +161,7 @@ impl<'a> Page<'a> {
         found.map(|i| first + i).map_err(|i| first + i)
     }
 
-    /// The record at a position, in the order of keys; `None` past the last one and for a malformed one.
+    /// The record at a position, in the order of keys. `None` past the last one and for a malformed one.
     pub fn entry(&self, position: usize) -> Option<Entry<'a>> {
         let slot = self.slots.get(position)?;
         let (offset, suffix, value) = slot_fields(slot);
@@ -169,7 +171,7 @@ impl<'a> Page<'a> {
         Some(Entry { kind: RecordKind::of(kind)?, suffix, value: record.get(..value)? })
     }
 
-    /// Writes the whole key at a position into `key`. Gives `false` and an empty key where there is no entry.
+    /// Writes the whole key at a position into `key`. Returns `false`, with an empty key, if there is no entry.
     pub fn key_into(&self, position: usize, key: &mut Vec<u8>) -> bool {
         key.clear();
         let entry = self.entry(position);
@@ -222,7 +224,7 @@ fn fences<'a>(bytes: &'a [u8; PAGE], header: &Header) -> Option<Fences<'a>> {
     upper.is_empty().then_some((lower, None))
 }
 
-/// The first `length` bytes of the lower fence, if that is what both fences have in common.
+/// The first `length` bytes of the lower fence, if they are the common prefix of both fences.
 fn prefix<'a>(lower: &'a [u8], upper: Option<&[u8]>, length: usize) -> Option<&'a [u8]> {
     let prefix = lower.get(..length)?;
     let longest = match upper {

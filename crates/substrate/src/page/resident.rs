@@ -1,5 +1,5 @@
-//! What is kept beside a page that stays in memory, so that a search in it touches few cache lines: neither its header
-//! nor its fences, and of its slots only those near the goal.
+//! A summary of a page that stays in memory. With it a search touches few cache lines: neither the header nor the
+//! fences, and only the slots near the result.
 
 use super::{
     layout::{HEADER, PageKind, SLOT, head},
@@ -7,13 +7,13 @@ use super::{
 };
 use crate::limits::PAGE;
 
-/// Slots whose heads are kept: one cache line of them.
+/// Number of sampled slot heads: one cache line.
 const SAMPLES: usize = 16;
 
-/// The header of a page, checked, and every so many slots' head.
+/// The checked header of a page, and the heads of slots at regular steps.
 #[derive(Debug, Clone)]
 pub struct Resident {
-    /// The heads of the slots 0, `step`, 2 * `step` and so on; behind the last slot the largest head there is.
+    /// The heads of the slots 0, `step`, 2 * `step` and so on. Behind the last slot the largest possible head.
     heads: [u32; SAMPLES],
     step: u16,
     count: u16,
@@ -27,7 +27,7 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// Keeps what `page` says of itself.
+    /// Summarizes `page`.
     pub fn new(page: &Page<'_>) -> Self {
         let step = page.len().div_ceil(SAMPLES).max(1);
         let sample = |i: usize| page.slots.get(i * step).map_or(u32::MAX, slot_head);
@@ -46,7 +46,7 @@ impl Resident {
         }
     }
 
-    /// The page again, of the same bytes.
+    /// The page of the same bytes.
     ///
     /// # Panics
     /// If `bytes` is no page.
@@ -60,7 +60,7 @@ impl Resident {
         Page { bytes, slots, heap, kind, sequence, related, lower: &fences[..lower], upper, prefix: &fences[..prefix] }
     }
 
-    /// As [`Page::search`], for a key that the page covers.
+    /// Like [`Page::search`], for a key that the page covers.
     pub fn search(&self, bytes: &[u8], key: &[u8]) -> Result<usize, usize> {
         let page = self.page(bytes);
         debug_assert!(page.covers(key), "the key lies within the fences, so it has the prefix");
@@ -68,7 +68,7 @@ impl Resident {
         let wanted = head(suffix);
         let below = self.heads.iter().filter(|head| **head < wanted).count();
         let end = (below * usize::from(self.step)).min(page.len());
-        // The last sample below is below itself.
+        // The slot of the last sample below `wanted` is itself below `wanted`.
         let start = (below.saturating_sub(1) * usize::from(self.step)).min(end);
         let near = page.slots.get(start..end).unwrap_or_default();
         page.search_behind(start + near.partition_point(|slot| slot_head(slot) < wanted), wanted, suffix)

@@ -1,4 +1,4 @@
-//! Many reads in flight, each for something that goes on when it has ended.
+//! Many reads in flight, each with a continuation.
 
 use std::sync::Arc;
 
@@ -10,35 +10,35 @@ use crate::{
     memory::{Component, Memory},
 };
 
-/// Reads in flight, each with what waits for it.
+/// Reads in flight, each with the value that waits for it.
 #[derive(Debug)]
 pub struct Reads<'q, W> {
     queue: &'q mut dyn Queue,
-    /// What waits, by the tags of requests.
+    /// The waiting values, by the tags of their requests.
     waiting: Vec<Option<W>>,
-    /// Tags that no request has.
+    /// Free tags.
     free: Vec<usize>,
-    /// What has ended and was not given out yet.
+    /// Completions that were not returned yet.
     done: Vec<Completion>,
-    /// Those in flight whose blocks are not of the windows' memory.
+    /// Reads in flight whose blocks are not of the windows' memory.
     scarce: usize,
 }
 
 impl<'q, W> Reads<'q, W> {
-    /// Over a queue with nothing in flight.
+    /// No reads in flight, over a queue with none.
     pub fn new(queue: &'q mut dyn Queue) -> Self {
         Reads { queue, waiting: Vec::new(), free: Vec::new(), done: Vec::new(), scarce: 0 }
     }
 
-    /// Reads that something waits for.
+    /// Number of reads in flight.
     pub fn in_flight(&self) -> usize {
         self.waiting.len() - self.free.len()
     }
 
-    /// A block for one more read of a call that gives what it has read to its caller's closure, which may hold it for
-    /// long: one of the windows' memory. If windows have their part, one of the memory that others need, for one read
-    /// at a time: then nothing else is in flight, and it is given back before the closure runs. `None` if those in
-    /// flight have to end first.
+    /// A block for one more read of a call that passes the read bytes to its caller's closure, which may hold the block
+    /// for long. So the block is of the windows' memory. If windows have their maximum, it is of the memory that other
+    /// work needs, for one read at a time: nothing else is in flight then, and the block is given back before the
+    /// closure runs. `None` if the reads in flight have to end first.
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory) if there is not even one.
@@ -53,7 +53,7 @@ impl<'q, W> Reads<'q, W> {
         }
     }
 
-    /// Whether one in flight has memory that others need. Until it has ended nothing else is asked for.
+    /// Whether a read in flight uses memory that other work needs. Until it has ended no other read is started.
     pub fn is_scarce(&self) -> bool {
         self.scarce > 0
     }
@@ -63,8 +63,8 @@ impl<'q, W> Reads<'q, W> {
         block.tag() == Component::Windows as u8
     }
 
-    /// Asks for `len` bytes of a file from `offset` on, which the block gets. It begins with the next
-    /// [`wait`](Self::wait) at the latest.
+    /// Reads `len` bytes of a file from `offset` on into the block. The read starts with the next [`wait`](Self::wait)
+    /// at the latest.
     pub fn ask(&mut self, waits: W, file: Arc<dyn File>, offset: u64, len: usize, block: Block) {
         let tag = self.free.pop().unwrap_or_else(|| {
             self.waiting.push(None);
@@ -75,11 +75,11 @@ impl<'q, W> Reads<'q, W> {
         self.queue.submit(Request { file, op: Op::Read, offset, block, len, tag: tag as u64 });
     }
 
-    /// Waits for one of the reads, whichever ends first; gives what waits for it, and its block. `None` if nothing is
-    /// in flight.
+    /// Waits for the read that ends first. Returns its waiting value and its block. `None` if nothing is in flight.
     ///
     /// # Errors
-    /// If it has failed. The others stay in flight: who does not go on gives the queue back, which waits for them.
+    /// If the read has failed. The others stay in flight: a caller that does not go on gives the queue back, which
+    /// waits for them.
     pub fn wait(&mut self) -> Result<Option<(W, Block)>> {
         if self.done.is_empty() {
             self.queue.complete(1, &mut self.done);
@@ -107,7 +107,7 @@ mod tests {
 
     const PAGES: u8 = 100;
 
-    /// A file whose pages are filled with their numbers, on a disk of its own.
+    /// A file whose pages are filled with their numbers, on its own disk.
     fn numbered() -> (tempfile::TempDir, Disk, Arc<dyn File>, Arc<Arena>) {
         let directory = tempfile::tempdir().unwrap();
         let disk = Disk::open(directory.path(), true).unwrap();
@@ -138,7 +138,7 @@ mod tests {
             let Some(((page, times), block)) = reads.wait().unwrap() else { break };
             assert!(block.iter().all(|byte| *byte == page));
             seen[usize::from(page)] += 1;
-            // It goes on with the same block.
+            // The next read uses the same block.
             if times < 3 {
                 reads.ask((page, times + 1), file.clone(), u64::from(page) * PAGE as u64, PAGE, block);
             }

@@ -1,16 +1,16 @@
-//! What a search among records comes to.
+//! Result of a search among records.
 
-/// What a search that has ended found.
+/// The record that a finished search found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// A value.
     Value,
-    /// A tombstone: nothing older counts.
+    /// A tombstone: older records are not visible.
     Deleted,
 }
 
 impl Answer {
-    /// That of a record with this value, which is appended to `to`; none is a tombstone's.
+    /// The answer for a record with this value, which is appended to `to`. No value is a tombstone.
     pub fn of(value: Option<&[u8]>, to: &mut Vec<u8>) -> Answer {
         match value {
             Some(bytes) => {

@@ -1,54 +1,54 @@
-//! A file as roots and structural records name it.
+//! The reference to a file in checkpoints and structural records.
 
-use super::Name;
+use super::FileIdentity;
 use crate::{
     codec::{Malformed, Reader, Writer},
     limits::MAX_TABLES,
 };
 
-/// A file of a keyspace, by a number that may have been another's before, and a birth that was not.
+/// A file of a keyspace. The number may be reused, the birth is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct File {
-    /// Its number, which is not 0.
+pub struct FileRef {
+    /// The number, which is not 0.
     pub number: u32,
     /// Its birth.
     pub birth: u64,
 }
 
-impl From<Name> for File {
-    fn from(Name { number, birth, .. }: Name) -> File {
-        File { number, birth }
+impl From<FileIdentity> for FileRef {
+    fn from(FileIdentity { number, birth, .. }: FileIdentity) -> FileRef {
+        FileRef { number, birth }
     }
 }
 
-impl File {
-    /// Appends a file, or that there is none.
-    pub fn encode(file: Option<File>, w: &mut Writer) {
+impl FileRef {
+    /// Appends a reference, or none.
+    pub fn encode(file: Option<FileRef>, w: &mut Writer) {
         match file {
-            Some(File { number, birth }) => w.varint(number.into()).varint(birth),
+            Some(FileRef { number, birth }) => w.varint(number.into()).varint(birth),
             None => w.varint(0),
         };
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the bytes that [`encode`](Self::encode) wrote.
     ///
     /// # Errors
-    /// If there is no such file.
-    pub fn decode(r: &mut Reader<'_>) -> Result<Option<File>, Malformed> {
+    /// If no such file is possible.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Option<FileRef>, Malformed> {
         let number = r.varint()?;
         match u32::try_from(number).ok().filter(|number| *number < MAX_TABLES) {
             Some(0) => Ok(None),
-            Some(number) => Ok(Some(File { number, birth: r.varint()? })),
+            Some(number) => Ok(Some(FileRef { number, birth: r.varint()? })),
             None => r.fail("a file has a number that none has"),
         }
     }
 
-    /// The same where there must be one.
+    /// Like [`decode`](Self::decode), but there must be a file.
     ///
     /// # Errors
     /// If there is none.
-    pub fn decode_some(r: &mut Reader<'_>) -> Result<File, Malformed> {
-        match File::decode(r)? {
+    pub fn decode_some(r: &mut Reader<'_>) -> Result<FileRef, Malformed> {
+        match FileRef::decode(r)? {
             Some(file) => Ok(file),
             None => r.fail("a file is wanting"),
         }

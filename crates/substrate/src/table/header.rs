@@ -1,11 +1,10 @@
-//! The first 64 bytes of a file that is written once, which are the same for all kinds (`docs/format/hash.md`,
-//! "Files").
+//! The first 64 bytes of a file that is written once. They are the same for all kinds (`docs/format/hash.md`, "Files").
 
 use std::{result, sync::Arc};
 
 use ecotone_sys::{checksum::crc32c, chunk::Size};
 
-use super::{Name, Role};
+use super::{FileIdentity, FileRole};
 use crate::{
     Error, Result,
     codec::{Malformed, Reader, Writer, is_zero},
@@ -15,14 +14,14 @@ use crate::{
     storage::{Access, File},
 };
 
-/// What bytes are, or what is wrong with them.
+/// A decoded value, or the reason why the bytes are malformed.
 type Parsed<T> = result::Result<T, Malformed>;
 
-/// How the first page of one kind of file begins.
+/// The header of one kind of file.
 #[derive(Debug, Clone, Copy)]
 pub struct Header {
-    /// What its files are to the storage.
-    pub role: Role,
+    /// The kind's role in the storage.
+    pub role: FileRole,
     /// The first bytes behind the checksum.
     pub magic: &'static [u8; 8],
     /// The latest version that is known.
@@ -30,11 +29,11 @@ pub struct Header {
 }
 
 impl Header {
-    /// Begins a header. What the kind has of its own follows at byte 64.
-    pub fn begin(&self, name: Name) -> Writer {
+    /// Begins a header. The kind's own fields follow at byte 64.
+    pub fn begin(&self, name: FileIdentity) -> Writer {
         let mut w = Writer::new();
         w.u32(0).bytes(self.magic).u32(self.version);
-        // Feature bits: compatible, compatible for readers, incompatible. None exists yet.
+        // Feature bits: compatible, compatible for readers, incompatible. None is defined yet.
         w.u64(0).u64(0).u64(0);
         w.u64(name.database).u32(name.keyspace).u32(name.number).u64(name.birth);
         w
@@ -43,23 +42,24 @@ impl Header {
     /// Fills a page with a whole header.
     ///
     /// # Panics
-    /// If it is longer than the page.
-    pub fn seal(&self, name: Name, header: &Writer, page: &mut [u8]) {
+    /// If the header is longer than the page.
+    pub fn seal(&self, name: FileIdentity, header: &Writer, page: &mut [u8]) {
         page.fill(0);
         page[..header.len()].copy_from_slice(header.as_slice());
         let sum = self.checksum(name, page);
         page[..4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// Opens a file and reads its first page, which begins this very file. `fields` take what its kind has of its own,
-    /// from byte 64 on; what they leave of the page must be zero.
+    /// Opens a file and reads its first page, which must be this very file's. `fields` decodes the kind's own fields,
+    /// from byte 64 on; the rest of the page must be zero.
     ///
     /// # Errors
-    /// If the page is damaged, begins another file, or was written by a later version; or if the file cannot be read.
+    /// If the page is damaged, belongs to another file, or was written by a later version; or if the file cannot be
+    /// read.
     pub fn open<T>(
         &self,
         environment: &Environment,
-        name: Name,
+        name: FileIdentity,
         fields: impl FnOnce(&mut Reader<'_>) -> Parsed<T>,
     ) -> Result<(Arc<dyn File>, T)> {
         let file = environment.storage.open(self.role.file(name), Access::Direct)?;
@@ -69,14 +69,14 @@ impl Header {
         Ok((file, fields))
     }
 
-    /// As [`open`](Self::open), of a file of which every byte is written once: it ends where its header says.
+    /// Like [`open`](Self::open), for a file whose bytes are all written once: it must end where its header says.
     ///
     /// # Errors
-    /// As there; or if it ends elsewhere.
+    /// As for [`open`](Self::open); or if the file ends elsewhere.
     pub fn open_whole<T>(
         &self,
         environment: &Environment,
-        name: Name,
+        name: FileIdentity,
         fields: impl FnOnce(&mut Reader<'_>) -> Parsed<T>,
         end: impl FnOnce(&T) -> u64,
     ) -> Result<(Arc<dyn File>, T)> {
@@ -88,7 +88,12 @@ impl Header {
         Ok((file, fields))
     }
 
-    fn parse<T>(&self, name: Name, page: &[u8], fields: impl FnOnce(&mut Reader<'_>) -> Parsed<T>) -> Parsed<T> {
+    fn parse<T>(
+        &self,
+        name: FileIdentity,
+        page: &[u8],
+        fields: impl FnOnce(&mut Reader<'_>) -> Parsed<T>,
+    ) -> Parsed<T> {
         let mut r = Reader::new(page);
         self.identify(name, page, &mut r)?;
         let parsed = fields(&mut r)?;
@@ -99,8 +104,8 @@ impl Header {
         Ok(parsed)
     }
 
-    /// Takes the first 64 bytes, which must be those of this very file.
-    fn identify(&self, name: Name, page: &[u8], r: &mut Reader<'_>) -> Parsed<()> {
+    /// Decodes the first 64 bytes, which must be this very file's.
+    fn identify(&self, name: FileIdentity, page: &[u8], r: &mut Reader<'_>) -> Parsed<()> {
         if r.u32()? != self.checksum(name, page) {
             return Err(Malformed::new(0, "the checksum of the file header does not match"));
         }
@@ -121,11 +126,11 @@ impl Header {
         if read_only | incompatible != 0 {
             return newer(read_only | incompatible, 0);
         }
-        let found = Name { database: r.u64()?, keyspace: r.u32()?, number: r.u32()?, birth: r.u64()? };
+        let found = FileIdentity { database: r.u64()?, keyspace: r.u32()?, number: r.u32()?, birth: r.u64()? };
         if found == name { Ok(()) } else { r.fail("the file is another one than was named") }
     }
 
-    fn checksum(&self, name: Name, page: &[u8]) -> u32 {
+    fn checksum(&self, name: FileIdentity, page: &[u8]) -> u32 {
         crc32c(crc32c(0, &self.role.file(name).identity().to_le_bytes()), page.get(4..PAGE).unwrap_or_default())
     }
 }

@@ -1,6 +1,6 @@
-//! What files that are written once ([`Role`]) have in common, whoever's they are: a name with a birth, a first page
-//! that says what the file is, places that are part of checksums, bytes that are written front to back, and parts that
-//! are in memory as they are in the file.
+//! The common parts of files that are written once ([`FileRole`]), in every engine: an identity with a birth, a first
+//! page that names the file, addresses that checksums cover, sequential output, and pages that are the same in memory
+//! and in the file.
 
 mod answer;
 mod file;
@@ -11,9 +11,9 @@ mod pages;
 
 pub use self::{
     answer::Answer,
-    file::File,
+    file::FileRef,
     header::Header,
-    name::{Name, Place, Role},
+    name::{BlockAddress, FileIdentity, FileRole},
     output::Output,
     pages::Pages,
 };

@@ -1,56 +1,56 @@
-//! Which file something belongs to, and where in it.
+//! The identity of a file, and the address of a block in it.
 
 use ecotone_sys::checksum::crc32c;
 
 use crate::storage::FileId;
 
-/// Which file of which database this is.
+/// Identity of a file and its database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Name {
+pub struct FileIdentity {
     /// Identity of the database.
     pub database: u64,
     /// The keyspace.
     pub keyspace: u32,
-    /// The file's number within it, which may have been another file's before.
+    /// The file's number within the keyspace. It may be reused.
     pub number: u32,
-    /// The file's birth, which no other file of the keyspace has or had.
+    /// The file's birth, which is unique in the keyspace.
     pub birth: u64,
 }
 
-impl Name {
-    /// The file, if it is a table.
+impl FileIdentity {
+    /// The file's id, if it is a table.
     pub fn file(self) -> FileId {
-        Role::Table.file(self)
+        FileRole::Table.file(self)
     }
 
-    /// A block of the file.
-    pub fn place(self, block: u32) -> Place {
-        Place { file: self.file().identity(), birth: self.birth, block }
+    /// The address of a block of the file.
+    pub fn place(self, block: u32) -> BlockAddress {
+        BlockAddress { file: self.file().identity(), birth: self.birth, block }
     }
 }
 
-/// What a file that is written once is to the storage.
+/// The role of a file that is written once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Named when it is full.
+pub enum FileRole {
+    /// Named when it is complete.
     Table,
     /// Named when it is empty, and filled from front to back.
     Segment,
 }
 
-impl Role {
-    /// The file of this name.
-    pub fn file(self, Name { keyspace, number, .. }: Name) -> FileId {
+impl FileRole {
+    /// The id of the file with this identity.
+    pub fn file(self, FileIdentity { keyspace, number, .. }: FileIdentity) -> FileId {
         match self {
-            Role::Table => FileId::Table { keyspace, number },
-            Role::Segment => FileId::Segment { keyspace, number },
+            FileRole::Table => FileId::Table { keyspace, number },
+            FileRole::Segment => FileId::Segment { keyspace, number },
         }
     }
 }
 
-/// Where a block belongs. It is part of the checksum, so that a block found elsewhere does not verify.
+/// The address of a block. The checksum covers it, so that a block found elsewhere does not verify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct BlockAddress {
     /// [`FileId::identity`] of the file.
     pub file: u64,
     /// The file's birth.
@@ -59,8 +59,8 @@ pub struct Place {
     pub block: u32,
 }
 
-impl Place {
-    /// The checksum that belongs into the first four bytes of a block.
+impl BlockAddress {
+    /// The checksum for the first four bytes of a block.
     pub fn checksum(self, bytes: &[u8]) -> u32 {
         let seed = crc32c(crc32c(0, &self.file.to_le_bytes()), &self.birth.to_le_bytes());
         crc32c(crc32c(seed, &self.block.to_le_bytes()), bytes.get(4..).unwrap_or_default())

@@ -1,8 +1,8 @@
-//! The bytes of a file on their way to it: in large pieces, several in flight.
+//! Sequential output to a file: in large pieces, several in flight.
 
 use std::{mem, sync::Arc};
 
-use super::Name;
+use super::FileIdentity;
 use crate::{
     Result,
     environment::Environment,
@@ -12,12 +12,12 @@ use crate::{
     storage::{Access, Block, File, Op, Queue, Request, Storage},
 };
 
-/// Pieces in memory, if there is enough for them.
+/// Pieces in memory, if there is memory for them.
 const PIECES: usize = 4;
-/// Bytes of which the space is reserved at a time.
+/// Bytes of disk that are reserved at a time.
 const RESERVE: u64 = 1 << 20;
 
-/// A file that is written from byte 4096 on, front to back. Dropped before it is finished, it takes the file with it.
+/// A file that is written front to back from byte 4096 on. Dropping it unfinished removes the file.
 #[derive(Debug)]
 pub struct Output {
     storage: Arc<dyn Storage>,
@@ -28,7 +28,7 @@ pub struct Output {
     free: Vec<Block>,
     piece: Block,
     filled: usize,
-    /// Where the piece belongs.
+    /// The piece's offset in the file.
     offset: u64,
     reserved: u64,
 }
@@ -37,8 +37,8 @@ impl Output {
     /// Makes the file.
     ///
     /// # Errors
-    /// If writing has stopped, there is no memory for a piece, or the file cannot be made. Then there is none.
-    pub fn create(environment: &Environment, name: Name) -> Result<Output> {
+    /// If writing has stopped, there is no memory for a piece, or the file cannot be made. Then there is no file.
+    pub fn create(environment: &Environment, name: FileIdentity) -> Result<Output> {
         environment.health.check()?;
         let (storage, memory) = (environment.storage.clone(), &environment.memory);
         let mut free = memory.lease_in_turn(Component::Frames, PIECES)?;
@@ -59,7 +59,7 @@ impl Output {
         })
     }
 
-    /// Appends bytes, of which a whole number fills a piece of 64 KiB.
+    /// Appends bytes. A piece of 64 KiB must be filled by a whole number of them.
     ///
     /// # Errors
     /// If there is no space on the disk, or a write fails.
@@ -69,7 +69,7 @@ impl Output {
         if self.filled == self.piece.len() { self.flush() } else { Ok(()) }
     }
 
-    /// Fills up with zeros to the next page.
+    /// Pads with zeros to the next page.
     ///
     /// # Errors
     /// As for [`append`](Self::append).
@@ -78,8 +78,8 @@ impl Output {
         self.append(&[0; PAGE][..padding])
     }
 
-    /// Writes the rest and the first page, and syncs; gives the file. `first` is the whole page. The name is durable
-    /// after [`sync_dir`](Storage::sync_dir).
+    /// Writes the rest and the first page `first`, and syncs. Returns the file. Its name is durable after
+    /// [`sync_dir`](Storage::sync_dir).
     ///
     /// # Errors
     /// As for [`append`](Self::append); or if the sync fails. Then there is no file.
@@ -104,21 +104,21 @@ impl Output {
         }
         match self.free.pop() {
             Some(next) => self.submit(next, len)?,
-            // There is memory for one piece alone.
+            // There is memory for one piece only.
             None => self.file.write(&self.piece[..len], self.offset).map_err(|e| self.health.poison(e))?,
         }
         self.offset += len as u64;
         Ok(())
     }
 
-    /// It starts, and nobody waits for it.
+    /// Starts writing a piece, without waiting for it.
     fn submit(&mut self, next: Block, len: usize) -> Result<()> {
         let block = mem::replace(&mut self.piece, next);
         self.queue.submit(Request { file: self.file.clone(), op: Op::Write, offset: self.offset, block, len, tag: 0 });
         self.queue.take_back(0, &mut self.free).map_err(|e| self.health.poison(e))
     }
 
-    /// Nothing but this fails on a full disk.
+    /// The only step that fails on a full disk.
     fn reserve(&mut self, end: u64) -> Result<()> {
         if end > self.reserved {
             let more = (end - self.reserved).max(RESERVE);
@@ -134,8 +134,8 @@ impl Drop for Output {
         if self.finished {
             return;
         }
-        // Nothing of it is in flight when its name goes. What went wrong first is what the caller needs to know, and a
-        // file that stays is a stray, which the next opening removes.
+        // Nothing is in flight when the name is removed. The caller needs the first error, and a file that stays is an
+        // orphan, which the next opening removes.
         let in_flight = self.queue.in_flight();
         let _ = self.queue.take_back(in_flight, &mut self.free);
         let _ = self.storage.remove(self.file.id());

@@ -1,5 +1,5 @@
-//! Pages of leased memory with many small things, of which none lies across two; mostly a part of a file, as the file
-//! has it. The memory of the last one may end where what is used of it does.
+//! Pages of leased memory for many small items, none of which crosses a page boundary. Mostly a part of a file in its
+//! file form. The last page's memory may end where its used part does.
 
 use std::{iter, result, sync::Arc};
 
@@ -20,14 +20,14 @@ use crate::{
 /// Requests in flight while pages are read.
 const DEPTH: usize = 64;
 
-/// Pages one behind the other.
+/// Consecutive pages.
 #[derive(Debug, Default)]
 pub struct Pages {
     frames: Vec<Block>,
 }
 
 impl Pages {
-    /// So many pages of zeros.
+    /// `count` pages of zeros.
     ///
     /// # Errors
     /// If there is no memory for them.
@@ -37,12 +37,12 @@ impl Pages {
         Ok(pages)
     }
 
-    /// One page, in a frame that has it.
+    /// One page, in the frame that holds it.
     pub fn one(frame: Block) -> Pages {
         Pages { frames: vec![frame] }
     }
 
-    /// Pages that are in these frames.
+    /// Pages in these frames.
     pub fn in_frames(frames: Vec<Block>) -> Pages {
         Pages { frames }
     }
@@ -59,11 +59,11 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Reads pages of a file, many requests in flight, that have this checksum together, into frames that `lease`
-    /// gives.
+    /// Reads pages of a file into frames that `lease` gives, with many requests in flight. Verifies their common
+    /// checksum.
     ///
     /// # Errors
-    /// If they have another one or cannot be read, or there is no memory for them.
+    /// If the checksum differs or they cannot be read, or there is no memory for them.
     pub fn read(
         environment: &Environment,
         lease: &dyn Fn() -> Result<Block>,
@@ -75,10 +75,10 @@ impl Pages {
         Pages::checked(Pages::read_all(environment, lease, file, offset, count)?, file, offset, checksum)
     }
 
-    /// Pages that were read from a file into these frames, and have this checksum together.
+    /// Pages that were read from a file into these frames. Verifies their common checksum.
     ///
     /// # Errors
-    /// If they have another one.
+    /// If the checksum differs.
     pub fn checked(frames: Vec<Block>, file: &Arc<dyn File>, offset: u64, checksum: u32) -> Result<Pages> {
         let pages = Pages { frames };
         if pages.checksum() == checksum {
@@ -109,7 +109,7 @@ impl Pages {
         Ok(frames.into_iter().flatten().collect())
     }
 
-    /// Another page, of zeros, behind the others.
+    /// Appends a page of zeros.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -120,18 +120,18 @@ impl Pages {
         Ok(())
     }
 
-    /// How many there are.
+    /// Number of pages.
     #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
     pub fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// All of them.
+    /// All pages.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.frames.iter().map(|frame| &frame[..])
     }
 
-    /// A page.
+    /// The page at an index.
     ///
     /// # Panics
     /// If there are fewer.
@@ -162,17 +162,17 @@ impl Pages {
         self.iter().fold(0, crc32c)
     }
 
-    /// Bytes of memory of pages [`ending_at`](Self::ending_at) the same place.
+    /// Bytes of memory that pages take after [`ending_at`](Self::ending_at) with these arguments.
     pub fn memory_ending_at(len: usize, look: usize) -> usize {
         let whole = len.div_ceil(PAGE).saturating_sub(1) * PAGE;
         if len == 0 { 0 } else { whole + cut_bytes(len - whole + look) }
     }
 
-    /// Those of which so many bytes are used, which end in the last page. What is behind it must be zero; of that,
-    /// `look` bytes stay, and the memory of the others is given back.
+    /// The pages with `len` used bytes, which end in the last page. The bytes behind must be zero; `look` of them stay,
+    /// and the memory of the rest is given back.
     ///
     /// # Errors
-    /// If something follows, or the bytes end elsewhere.
+    /// If other bytes follow, or the used bytes end elsewhere.
     pub fn ending_at(mut self, len: usize, look: usize) -> result::Result<Pages, Malformed> {
         let malformed = Malformed::new(len, "reserved bytes are not zero");
         let Some(last) = self.frames.pop() else { return if len == 0 { Ok(self) } else { Err(malformed) } };
@@ -188,7 +188,7 @@ impl Pages {
     }
 }
 
-/// Takes what is finished into its place. At the first failure nothing more is taken.
+/// Puts finished requests' blocks in their places. Stops at the first failure.
 fn collect(queue: &mut dyn Queue, at_least: usize, frames: &mut [Option<Block>]) -> Result<()> {
     let mut done: Vec<Completion> = Vec::new();
     queue.complete(at_least, &mut done);

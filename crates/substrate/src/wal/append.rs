@@ -1,4 +1,4 @@
-//! Reserving room for a record and placing it.
+//! Reserves space for a record and appends it.
 
 use std::{collections::VecDeque, sync::atomic::Ordering};
 
@@ -10,57 +10,56 @@ use super::{
 };
 use crate::{
     Error, Result, Seq,
-    held::{self, Held, Kind, Wait},
     limits::MAX_LOG_RECORD,
+    lock_rank::{self, HeldRank, LockRank, Wait},
 };
 
-/// Part of the limit, in eighths, from which on writers are slowed down, so that few ever wait for truncation.
+/// Eighths of the limit from which on writers are throttled, so that few ever wait for truncation.
 const SLOW_FROM: u64 = 6;
 
-/// Who asks for room in the log.
+/// The kind of record that a reservation is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
-    /// An operation that adds data. Waits while the log is full; leaves one segment alone.
+pub enum ReservationKind {
+    /// An operation that adds data. It waits while the log is full, and leaves the last segment free.
     Write,
-    /// Deletes. May use the segment that is held back, for one segment above the log's limit.
+    /// Deletes. They may use the held-back segment, up to one segment above the log's limit.
     Delete,
-    /// A structural record. May use the segment that is held back, and never waits for the log's limit, since it is
-    /// what makes room.
+    /// A structural record. It may use the held-back segment and never waits for the log's limit, since structural
+    /// records let the log be truncated.
     Structure,
 }
 
-/// Where a record was placed.
+/// The position of an appended record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placed {
+pub struct AppendedAt {
     /// The record's sequence: its position.
     pub seq: Seq,
-    /// The position after it; [`Wal::commit`] waits for that.
+    /// The position after the record, for [`Wal::commit`].
     pub end: Seq,
 }
 
-/// What the append mutex guards.
+/// State under the append mutex.
 #[derive(Debug)]
 pub(super) struct Appending {
-    /// Bytes from `written` (or what is being written) to the tail.
+    /// Bytes from `written` (or the end of the write in progress) to the tail.
     pub(super) buffer: Buffer,
     /// The position of the next record.
     pub(super) tail: Seq,
-    /// Bytes promised and not placed. With the buffer's they never exceed its capacity.
+    /// Bytes reserved and not appended. With the buffer's bytes they never exceed its capacity.
     pub(super) reserved: u64,
-    /// The position up to which there are segments, spare ones included.
+    /// The end of all segments, spare ones included.
     pub(super) room_end: Seq,
     /// The position at which the segment after the tail's begins.
     boundary: Seq,
-    /// Log bytes of the segments that begin there, in order.
+    /// Log bytes of the segments that begin at `boundary`, in order.
     ahead: VecDeque<u64>,
-    /// Log bytes of the segment that ends at `room_end`, which is held back for what makes room.
+    /// Log bytes of the segment that ends at `room_end`, held back for structural records and deletes.
     pub(super) held_back: u64,
-    /// Segment starts that were passed since the buffer was swapped, each with the position of the first record after
-    /// it.
+    /// Segment starts passed since the buffer was swapped, each with the position of the first record after it.
     pub(super) passed: Vec<(Seq, Seq)>,
-    /// The synced position that the last mark says, or the header of the first segment.
+    /// The synced position in the last mark, or in the header of the first segment.
     pub(super) marked: Seq,
-    /// Start of the checksums of this incarnation.
+    /// Initial value of the checksums of this incarnation.
     pub(super) seed: u32,
 }
 
@@ -80,24 +79,25 @@ impl Appending {
         }
     }
 
-    /// Appending goes on in a segment that begins and ends there, and no further until segments are added.
+    /// Goes on in a segment from `start` to `end`, and no further until segments are added.
     pub(super) fn begin_at(&mut self, start: Seq, end: Seq) {
         self.ahead.clear();
         (self.boundary, self.room_end, self.held_back) = (end, end, end - start);
     }
 
-    /// There is one more segment, with so many log bytes.
+    /// Adds a segment of `payload` log bytes.
     pub(super) fn add_segment(&mut self, payload: u64) {
         self.ahead.push_back(payload);
         self.room_end += payload;
         self.held_back = payload;
     }
 
-    /// The last one goes, unless it is the only one ahead, or what is promised needs it. Whether it does.
+    /// Removes the last segment, unless it is the only one ahead or reservations need it. Returns whether it was
+    /// removed.
     pub(super) fn remove_segment(&mut self) -> bool {
         let mut from_last = self.ahead.iter().rev();
         let (Some(last), Some(before)) = (from_last.next().copied(), from_last.next().copied()) else { return false };
-        // With so much left that no segment is made at once (`is_low`).
+        // Enough is left that no segment is made at once (`is_low`).
         if self.tail + self.reserved + before + before / 2 > self.room_end - last {
             return false;
         }
@@ -107,7 +107,7 @@ impl Appending {
         true
     }
 
-    /// Says in the log that everything below `synced` survives power loss, once for each sync.
+    /// Appends a mark that everything below `synced` survives power loss, once per sync.
     fn mark(&mut self, synced: Seq) {
         if synced > self.marked {
             let body = synced.to_le_bytes();
@@ -116,7 +116,7 @@ impl Appending {
         }
     }
 
-    fn place(&mut self, kind: RecordKind, body: &[u8], body_checksum: u32) -> Placed {
+    fn place(&mut self, kind: RecordKind, body: &[u8], body_checksum: u32) -> AppendedAt {
         if self.tail == self.boundary {
             self.pass_boundary();
         }
@@ -128,23 +128,23 @@ impl Appending {
         while self.tail > self.boundary {
             self.pass_boundary();
         }
-        Placed { seq, end: self.tail }
+        AppendedAt { seq, end: self.tail }
     }
 
-    /// The next record begins in the segment after the boundary, or behind it.
+    /// Moves the tail into the segment at the boundary, or behind it.
     fn pass_boundary(&mut self) {
         self.passed.push((self.boundary, self.tail));
         self.boundary += self.ahead.pop_front().expect("a segment was reserved with the bytes");
     }
 }
 
-/// Room for one record. Dropped without use it is given back.
+/// A reservation for one record. Dropping it unused releases it.
 #[derive(Debug)]
 #[must_use = "room is taken until it is used or dropped"]
 pub struct Reservation<'a> {
     wal: &'a Wal,
     bytes: u64,
-    _held: Held,
+    _held: HeldRank,
 }
 
 impl Drop for Reservation<'_> {
@@ -156,22 +156,22 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// What is missing for a reservation.
+/// What a reservation lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Short {
+enum Shortfall {
     Limit,
     Segments,
     Buffer,
 }
 
 impl Wal {
-    /// Takes room for a record with a body of `body_bytes`, so that appending it cannot fail. Waits for the buffer and,
-    /// by `room`, for space in the log. Hold no lock that background work needs.
+    /// Reserves space for a record with a body of `body_bytes`, so that appending it cannot fail. Waits for the buffer
+    /// and, depending on `room`, for space in the log. The caller holds no lock that background work needs.
     ///
     /// # Errors
     /// `NoSpace` if the log cannot grow or the session cannot begin, `Poisoned`, `Closed`, `Limit` for a body that is
-    /// too long, and what was given to [`relief_failed`](Self::relief_failed).
-    pub fn reserve(&self, room: Room, body_bytes: usize) -> Result<Reservation<'_>> {
+    /// too long, and the cause given to [`reclaim_failed`](Self::reclaim_failed).
+    pub fn reserve(&self, room: ReservationKind, body_bytes: usize) -> Result<Reservation<'_>> {
         let longest = (MAX_LOG_RECORD as u64).min(self.options.limit_bytes - (FRAME_BYTES + MARK_BYTES) as u64);
         if body_bytes as u64 > longest {
             return Err(Error::Limit {
@@ -182,30 +182,30 @@ impl Wal {
         }
         let bytes = (body_bytes + FRAME_BYTES + MARK_BYTES) as u64;
         self.begin_session()?;
-        if room != Room::Structure {
-            held::about_to_wait(Wait::Room);
+        if room != ReservationKind::Structure {
+            lock_rank::about_to_wait(Wait::Room);
         }
         self.call_if_half_full(bytes);
-        if room == Room::Write {
+        if room == ReservationKind::Write {
             self.slow_down();
         }
         loop {
             self.health.check()?;
             match self.take_room(room, bytes) {
-                None => return Ok(Reservation { wal: self, bytes, _held: held::hold(Kind::LogRoom) }),
-                Some(Short::Limit) => self.wait_for_truncation(room, bytes)?,
-                Some(Short::Segments) => self.grow(room, bytes)?,
-                Some(Short::Buffer) => self.drain(bytes)?,
+                None => return Ok(Reservation { wal: self, bytes, _held: lock_rank::hold(LockRank::LogReservation) }),
+                Some(Shortfall::Limit) => self.wait_for_truncation(room, bytes)?,
+                Some(Shortfall::Segments) => self.grow(room, bytes)?,
+                Some(Shortfall::Buffer) => self.drain(bytes)?,
             }
         }
     }
 
-    /// Delays a writer a little while relief falls behind. Nobody waits for what cannot be done: who finds the log full
-    /// is told why.
+    /// Delays a writer a little while log reclaim falls behind. If reclaim is failing there is no delay: a writer that
+    /// finds the log full gets the cause.
     fn slow_down(&self) {
         let (used, limit) = (self.weight(), self.options.limit_bytes);
         let from = limit / 8 * SLOW_FROM;
-        if used <= from || !self.scheduler.is_threaded() || self.relief.is_failing() {
+        if used <= from || !self.scheduler.is_threaded() || self.reclaim.is_failing() {
             return;
         }
         let fullness = (used - from) as f64 / (limit - from) as f64;
@@ -216,7 +216,7 @@ impl Wal {
         }
     }
 
-    fn take_room(&self, room: Room, bytes: u64) -> Option<Short> {
+    fn take_room(&self, room: ReservationKind, bytes: u64) -> Option<Shortfall> {
         let (short, is_low) = {
             let mut appending = self.append.lock();
             let short = self.missing(&appending, room, bytes);
@@ -231,59 +231,59 @@ impl Wal {
         short
     }
 
-    fn missing(&self, appending: &Appending, room: Room, bytes: u64) -> Option<Short> {
+    fn missing(&self, appending: &Appending, room: ReservationKind, bytes: u64) -> Option<Shortfall> {
         assert!(appending.tail > 0, "the log is appended to before it was recovered");
         let (held_back, limit) = match room {
-            Room::Write => (appending.held_back, self.options.limit_bytes),
-            Room::Delete => (0, self.options.limit_bytes + self.options.segment_bytes),
-            Room::Structure => (0, u64::MAX),
+            ReservationKind::Write => (appending.held_back, self.options.limit_bytes),
+            ReservationKind::Delete => (0, self.options.limit_bytes + self.options.segment_bytes),
+            ReservationKind::Structure => (0, u64::MAX),
         };
         let end = appending.tail + appending.reserved + bytes;
         if self.weight.of(end - self.kept_from.load(Ordering::SeqCst).min(appending.tail)) > limit {
-            Some(Short::Limit)
+            Some(Shortfall::Limit)
         } else if end + held_back > appending.room_end {
-            Some(Short::Segments)
+            Some(Shortfall::Segments)
         } else if appending.buffer.len() as u64 + appending.reserved + bytes > CAPACITY as u64 {
-            Some(Short::Buffer)
+            Some(Shortfall::Buffer)
         } else {
             None
         }
     }
 
-    fn lacks(&self, room: Room, bytes: u64, what: Short) -> bool {
+    fn lacks(&self, room: ReservationKind, bytes: u64, what: Shortfall) -> bool {
         self.missing(&self.append.lock(), room, bytes) == Some(what)
     }
 
-    fn wait_for_truncation(&self, room: Room, bytes: u64) -> Result<()> {
-        let failures = self.relief.failures.count();
+    fn wait_for_truncation(&self, room: ReservationKind, bytes: u64) -> Result<()> {
+        let failures = self.reclaim.failures.count();
         let mut seen = None;
         self.waits.increment();
         self.wait("room in the log", || {
-            let truncations = Some(self.relief.truncations());
-            if !self.lacks(room, bytes, Short::Limit) || self.relief.failures.since(failures).is_some() {
+            let truncations = Some(self.reclaim.truncations());
+            if !self.lacks(room, bytes, Shortfall::Limit) || self.reclaim.failures.since(failures).is_some() {
                 return true;
             }
             if seen != truncations {
                 seen = truncations;
-                self.relief.call();
+                self.reclaim.call();
             }
             false
         })?;
-        match self.relief.failures.since(failures) {
-            Some(cause) if self.lacks(room, bytes, Short::Limit) => Err(cause),
+        match self.reclaim.failures.since(failures) {
+            Some(cause) if self.lacks(room, bytes, Shortfall::Limit) => Err(cause),
             _ => Ok(()),
         }
     }
 
-    fn grow(&self, room: Room, bytes: u64) -> Result<()> {
+    fn grow(&self, room: ReservationKind, bytes: u64) -> Result<()> {
         let _turn = self.growing.lock();
-        while self.lacks(room, bytes, Short::Segments) {
+        while self.lacks(room, bytes, Shortfall::Segments) {
             self.add_segment(bytes)?;
         }
         Ok(())
     }
 
-    /// Empties the buffer. If those who have reserved room leave too little even then, waits for them to use it.
+    /// Empties the buffer. If other reservations leave too little even then, waits until they are used.
     fn drain(&self, bytes: u64) -> Result<()> {
         self.write_through(self.tail())?;
         let promised = || self.append.lock().reserved + bytes > CAPACITY as u64;
@@ -306,8 +306,8 @@ impl Wal {
         }
     }
 
-    /// Places a record in the room that was taken for it, and calls `install` with its sequence before any later record
-    /// can be placed and before this one can be written. `install` must not block or use the log.
+    /// Appends a record to its reservation. Calls `install` with its sequence before any later record can be appended
+    /// and before this one can be written. `install` must not block or use the log.
     ///
     /// # Panics
     /// If the body is longer than what was reserved.
@@ -317,7 +317,7 @@ impl Wal {
         kind: RecordKind,
         body: &[u8],
         install: impl FnOnce(Seq),
-    ) -> Placed {
+    ) -> AppendedAt {
         let reserved = std::mem::take(&mut reservation.bytes);
         assert!(
             (FRAME_BYTES + body.len() + MARK_BYTES) as u64 <= reserved,

@@ -1,4 +1,4 @@
-//! Log bytes that wait to be handed to the kernel.
+//! Log bytes that are not written to the kernel yet.
 
 use ecotone_sys::chunk::{Block, Size};
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 const SLAB: usize = 64 << 10;
-/// A mebibyte, and the longest record on top of it never, since a buffer is empty when that record finds no room.
+/// A mebibyte, or the longest record. That record needs no more, since the buffer is emptied when it does not fit.
 const SLABS: usize = (MAX_LOG_RECORD + FRAME_BYTES + MARK_BYTES).div_ceil(SLAB);
 
 /// Bytes that a buffer takes.
@@ -37,7 +37,7 @@ impl Buffer {
         self.length = 0;
     }
 
-    /// Appends `bytes`, for which there is room.
+    /// Appends `bytes`, which must fit.
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (slab, at) = (self.length / SLAB, self.length % SLAB);
@@ -48,7 +48,7 @@ impl Buffer {
         }
     }
 
-    /// The bytes, in pieces.
+    /// The bytes, slab by slab.
     pub(super) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         self.slabs.iter().enumerate().map_while(|(i, slab)| {
             let length = self.length.checked_sub(i * SLAB)?.min(SLAB);

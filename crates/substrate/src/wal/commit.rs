@@ -1,8 +1,8 @@
-//! Handing records to the kernel and syncing them, one thread for all that wait.
+//! Group commit: one thread writes and syncs the records of all waiting threads.
 //!
-//! Two turns: *writing* (of the buffer, in order) and *syncing*. Whoever gets a turn does the work for everything
-//! appended so far; those that waited behind it find theirs done. Writing goes on during a sync. Locks are taken in the
-//! order output, pool, append.
+//! There are two locks: *writing* (of the buffer, in order) and *syncing*. The thread that gets one does the work for
+//! everything appended so far; the threads that waited behind it find their work done. Writing goes on during a sync.
+//! Locks are taken in the order output, pool, append.
 
 use std::{
     collections::VecDeque,
@@ -21,17 +21,17 @@ use crate::{Result, Seq, limits::PAGE, storage::File};
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Durability {
-    /// When the operating system has it: it survives the death of the process, not a power failure.
+    /// When the operating system has the record: it survives the death of the process, not a power failure.
     #[default]
     Buffered,
-    /// When the disk has it: it survives a power failure.
+    /// When the disk has the record: it survives a power failure.
     Sync,
 }
 
-/// What the one who writes holds.
+/// State of the writing thread.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// The buffer that is not appended to.
+    /// The buffer that is not the append buffer.
     pub(super) buffer: Buffer,
     /// Segment starts ahead, each with the position of its first record.
     pub(super) passed: VecDeque<(Seq, Seq)>,
@@ -47,7 +47,7 @@ pub(super) struct Unsynced {
     file: Arc<dyn File>,
     from: u64,
     to: u64,
-    /// What is to be named in the segment, which has this header, when it is durable.
+    /// The successor to name in the segment with this header, once the successor is durable.
     successor: Option<(SegmentHeader, Successor)>,
 }
 
@@ -64,17 +64,17 @@ fn note(unsynced: &mut Vec<Unsynced>, file: &Arc<dyn File>, from: u64, to: u64) 
     }
 }
 
-/// Blanks the page in which a write ends, if that begins within the write: what a segment of an earlier life has there
-/// would else be read from the disk while all who commit wait.
+/// Blanks the page in which a write ends, if that page begins within the write. Otherwise the kernel would read the old
+/// page of a recycled segment from the disk while all committing threads wait.
 fn begin_page(file: &dyn File, from: u64, to: u64) -> Result<()> {
     let page = to & !(PAGE as u64 - 1);
     if page < from || page == to { Ok(()) } else { file.blank(page) }
 }
 
-/// The turn of syncing, until it is dropped.
-struct Turn<'a>(&'a Wal);
+/// Holds the sync lock until it is dropped.
+struct SyncGuard<'a>(&'a Wal);
 
-impl Drop for Turn<'_> {
+impl Drop for SyncGuard<'_> {
     fn drop(&mut self) {
         *self.0.syncing.lock() = false;
         self.0.sync_ended.notify_all();
@@ -82,10 +82,11 @@ impl Drop for Turn<'_> {
 }
 
 impl Wal {
-    /// Waits until everything below `end`, the end of a record, is written or synced, or does that itself.
+    /// Returns when everything below `end`, the end of a record, is written or synced, by this thread or another one.
     ///
     /// # Errors
-    /// The failed write or sync, or `Poisoned` with it for all others. Nothing says then whether the record survives.
+    /// The failed write or sync, or `Poisoned` with that cause for all others. Whether the record survives is unknown
+    /// then.
     pub fn commit(&self, end: Seq, durability: Durability) -> Result<()> {
         match durability {
             Durability::Buffered => self.write_through(end),
@@ -93,13 +94,13 @@ impl Wal {
         }
     }
 
-    /// Makes every record at or below `seq` survive power loss, also the one that `seq` lies inside of. The write-ahead
-    /// rule: call it before anything with the effect of `seq` goes to a file.
+    /// Makes every record at or below `seq` survive power loss, also the record that contains `seq`. The write-ahead
+    /// rule: call this before a change with sequence `seq` goes to any file.
     pub fn sync_through(&self, seq: Seq) -> Result<()> {
         if bug!(SkipWriteAhead) || self.synced() > seq {
             return Ok(());
         }
-        // A sync covers whole records, so one that passes this position passes all of its record.
+        // A sync covers whole records, so a sync that passes this position passes all of its record.
         self.sync_to(self.tail().min(seq.saturating_add(1)))
     }
 
@@ -118,14 +119,14 @@ impl Wal {
         if self.synced() >= end {
             return Ok(());
         }
-        match self.turn_to_sync(end)? {
+        match self.lock_sync(end)? {
             Some(_turn) => self.sync(),
             None => Ok(()),
         }
     }
 
-    /// Waits until nobody syncs, or until somebody has synced up to `end`; then no turn is needed.
-    fn turn_to_sync(&self, end: Seq) -> Result<Option<Turn<'_>>> {
+    /// Waits for the sync lock. `None` if another thread syncs up to `end` meanwhile.
+    fn lock_sync(&self, end: Seq) -> Result<Option<SyncGuard<'_>>> {
         let mut busy = self.syncing.lock();
         loop {
             if self.synced() >= end {
@@ -134,14 +135,14 @@ impl Wal {
             self.health.check()?;
             if !*busy {
                 *busy = true;
-                return Ok(Some(Turn(self)));
+                return Ok(Some(SyncGuard(self)));
             }
             self.sync_ended.wait(&mut busy);
         }
     }
 
-    /// Writes and syncs everything appended so far, and names segments that are synced in those before: so the youngest
-    /// comes first (decision 17, invariant 6). Holds the turn of syncing.
+    /// Writes and syncs everything appended so far, then names synced segments in their predecessors. The youngest
+    /// comes first (decision 17, invariant 6). The caller holds the sync lock.
     fn sync(&self) -> Result<()> {
         let (target, unsynced) = {
             let mut output = self.output.lock();
@@ -165,8 +166,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes everything appended so far. Holds the turn of writing. After a failure the buffer's bytes are gone, which
-    /// is why nothing is written any more then.
+    /// Writes everything appended so far. The caller holds the output lock. After a failure the buffer's bytes are
+    /// lost, which is why nothing is written any more then.
     fn write(&self, output: &mut Output) -> Result<()> {
         self.health.check()?;
         let tail = {
@@ -210,7 +211,7 @@ impl Wal {
         Ok(())
     }
 
-    /// Goes on to a spare segment, since the present one ends at `position`. There is one: reservations see to that.
+    /// Goes on to a spare segment, since the present one ends at `position`. Reservations ensure that there is one.
     fn advance(
         &self,
         position: Seq,
@@ -223,7 +224,7 @@ impl Wal {
         debug_assert_eq!(start, position);
         let Spare { file, bytes } = self.pool.lock().spare.pop_front().expect("a segment was reserved with the bytes");
         let header = self.header((start, first_record), self.incarnation(), self.synced(), bytes);
-        // What it held before is not needed, so nobody looks there for what came next.
+        // The file's former contents are not needed, so nothing looks for their successor.
         unsynced.retain(|part| !Arc::ptr_eq(&part.file, &file));
         let next = Segment::begin(file, header)?;
         if bug!(NameSuccessorEarly) {
@@ -238,7 +239,7 @@ impl Wal {
         Ok(())
     }
 
-    /// The header of a segment of the pool, of so many bytes, with where it starts and where its first record does.
+    /// The header of a pool segment of `bytes` bytes that begins at `start`, with the position of its first record.
     pub(super) fn header(
         &self,
         (start, first_record): (Seq, Seq),

@@ -1,9 +1,9 @@
-//! Operations that are appended and perhaps not applied yet.
+//! Operations that are appended and may not be applied yet.
 //!
-//! A writer announces the tail in a slot before it appends and clears the slot after it has applied. *Applied* is the
-//! smallest announced position, or, if there is none, the tail as it was before the slots were looked at. Nothing below
-//! it is unapplied: a writer whose slot was seen empty announced after the look, so it appends at or above the tail
-//! that was read before.
+//! A writer announces the tail in a slot before it appends, and clears the slot after it has applied. *Applied* is the
+//! smallest announced position or, if there is none, the tail as it was before the slots were read. Every operation
+//! below it is applied: a writer whose slot was seen empty announced later, so it appends at or above the tail that was
+//! read before.
 
 use std::{
     cell::Cell,
@@ -15,7 +15,7 @@ use ecotone_sys::primitive::atomic::AtomicU64;
 use super::Wal;
 use crate::Seq;
 
-/// With loom so few that all orders can be tried.
+/// Loom has so few that it can try all orders.
 const SLOTS: usize = if cfg!(feature = "loom") { 2 } else { 128 };
 const EMPTY: Seq = Seq::MAX;
 
@@ -43,7 +43,7 @@ impl Slots {
         self.0.iter().map(|slot| slot.0.load(Ordering::SeqCst)).min().filter(|&smallest| smallest != EMPTY)
     }
 
-    /// Takes an empty slot, the one that this thread had last if it can. Holders never wait for one another, so a slot
+    /// Takes an empty slot, preferably the one that this thread had last. Holders never wait for one another, so a slot
     /// comes free soon.
     fn take(&self, tail: &AtomicU64) -> &AtomicU64 {
         let mut turn = favourite();
@@ -69,7 +69,7 @@ fn favourite() -> usize {
     MINE.get()
 }
 
-/// An announced operation, until it is dropped, after it was applied.
+/// An announced operation. It is dropped after the operation was applied.
 #[derive(Debug)]
 #[must_use = "an operation is in flight until this is dropped"]
 pub struct InFlight<'a> {
@@ -83,8 +83,8 @@ impl Drop for InFlight<'_> {
 }
 
 impl Wal {
-    /// Announces an operation that will be appended and applied by this thread. Call it before [`append`](Wal::append),
-    /// drop the result after the operation is applied.
+    /// Announces an operation that this thread will append and apply. Call it before [`append`](Wal::append), and drop
+    /// the result after the operation is applied.
     pub fn announce(&self) -> InFlight<'_> {
         InFlight { slot: self.slots.take(&self.tail) }
     }
@@ -110,7 +110,7 @@ mod tests {
 
     const OPERATIONS: usize = 2;
 
-    /// The parts of a log that the announcements of its operations go by.
+    /// The parts of a log that announcements use.
     struct Log {
         slots: Slots,
         tail: AtomicU64,
@@ -142,7 +142,7 @@ mod tests {
                 thread::spawn(move || log.write())
             });
             let below = log.slots.applied(&log.tail) as usize;
-            // Without an order of its own: what the position says must be seen with it.
+            // Relaxed, since reading the position must be enough to see these.
             assert!(log.applied[..below].iter().all(|applied| applied.load(Ordering::Relaxed)), "below {below}");
             writers.into_iter().for_each(|writer| writer.join().unwrap());
             assert_eq!(log.slots.applied(&log.tail) as usize, OPERATIONS);

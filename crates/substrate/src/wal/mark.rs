@@ -1,6 +1,6 @@
-//! Marks: the first record that is appended after a sync has one before it that says how far the log was synced. A mark
-//! behind the place where a log ends proves that what is missing there was damaged, and not torn by a crash
-//! (`docs/format/log.md`, "What damage looks like").
+//! Marks: the first record appended after a sync has a mark before it that says how far the log was synced. A mark
+//! behind the end of a log proves that the missing part was damaged, and not torn by a crash (`docs/format/log.md`,
+//! "What damage looks like").
 
 use super::record::{FRAME_BYTES, Frame, RecordKind, body_checksum};
 use crate::{Seq, codec::is_zero, limits::SECTOR};
@@ -10,13 +10,13 @@ const BODY_BYTES: usize = 8;
 /// Bytes of a mark.
 pub(super) const MARK_BYTES: usize = FRAME_BYTES + BODY_BYTES;
 
-/// Looks for marks of one incarnation in bytes of the log that come piece by piece.
+/// A search for marks of one incarnation in log bytes that come piece by piece.
 pub(super) struct Search {
-    /// Start of the checksums of the incarnation.
+    /// Initial value of the incarnation's checksums.
     seed: u32,
-    /// The last bytes that a mark may begin in, then the next piece.
+    /// The last bytes, in which a mark may begin, then the next piece.
     bytes: Vec<u8>,
-    /// The position of the first of them.
+    /// The position of the first byte in `bytes`.
     position: Seq,
     /// The greatest synced position found.
     pub(super) synced: Seq,
@@ -28,12 +28,11 @@ impl Search {
         Search { seed, bytes: Vec::new(), position, synced: 0 }
     }
 
-    /// Looks through the next bytes. A mark counts if its checksum is right, hence only where this incarnation wrote
-    /// it.
+    /// Searches the next bytes. A mark counts if its checksum is right, hence only where this incarnation wrote it.
     pub(super) fn look(&mut self, piece: &[u8]) {
         self.bytes.extend_from_slice(piece);
         for (start, sector) in (0..).step_by(SECTOR).zip(self.bytes.chunks(SECTOR)) {
-            // Most of what is behind the end of a log was never written.
+            // Most bytes behind the end of a log were never written.
             if !is_zero(sector) {
                 let found = (start..start + sector.len()).filter_map(|at| self.mark_at(at)).max();
                 self.synced = self.synced.max(found.unwrap_or(0));
@@ -44,7 +43,7 @@ impl Search {
         self.position += looked as u64;
     }
 
-    /// What the mark says that begins at the byte `at`, if one does.
+    /// The position in the mark that begins at byte `at`, if there is one.
     fn mark_at(&self, at: usize) -> Option<Seq> {
         let (frame, body) = self.bytes.get(at..)?.split_first_chunk::<FRAME_BYTES>()?;
         let (frame, body) = (Frame::decode(*frame), body.first_chunk::<BODY_BYTES>()?);

@@ -1,26 +1,26 @@
-//! The write-ahead log: one logical stream of records for all keyspaces of a database, in segments that are larger the
-//! longer it is (`docs/decisions/0001-contracts.md`, `docs/format/log.md`).
+//! The write-ahead log: one logical stream of records for all keyspaces of a database. The stream is stored in
+//! segments, which are larger the longer the log is (`docs/decisions/0001-contracts.md`, `docs/format/log.md`).
 //!
 //! A write goes [`reserve`](Wal::reserve), [`announce`](Wal::announce), [`append`](Wal::append), then
 //! [`commit`](Wal::commit). A sequence is the byte position of a record; the first is 1.
 
-mod ahead;
 mod append;
 mod buffer;
 mod commit;
+mod distinct_bytes;
 mod in_flight;
 mod mark;
 mod pool;
+mod preallocate;
 mod reader;
+mod reclaim;
 mod record;
 mod recover;
-mod relief;
-mod remains;
+mod salvage;
 mod segment;
 mod session;
 mod size;
 mod successor;
-mod weight;
 
 use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::{
@@ -28,32 +28,32 @@ use std::{
     sync::{Arc, Weak, atomic::Ordering},
 };
 
-use ahead::Ahead;
 use append::Appending;
-pub use append::{Placed, Reservation, Room};
+pub use append::{AppendedAt, Reservation, ReservationKind};
 use buffer::Buffer;
 pub use commit::Durability;
 use commit::Output;
+use distinct_bytes::DistinctBytes;
 use ecotone_sys::primitive::{Condvar, Mutex};
 pub use in_flight::InFlight;
 use in_flight::Slots;
 use pool::Pool;
+use preallocate::SegmentPreallocation;
+pub use reclaim::Call;
+use reclaim::LogReclaim;
 pub use record::{
     Batch, BatchEncoder, FRAME_BYTES, Location, LoggedOperation, MIN_OPERATION_BYTES, Record, RecordKind,
     encode_structure,
 };
 use recover::Found;
-pub use recover::{Replay, Stretch};
-pub use relief::Call;
-use relief::Relief;
-pub use remains::{Gap, LogRemains};
+pub use recover::{Replay, ReplayRange};
+pub use salvage::{LogSalvage, MissingLogRange};
 pub use segment::SegmentHeader;
 pub use successor::Successor;
-use weight::Weight;
 
 use crate::{
-    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, pace::Pace,
-    scheduler::Scheduler, storage::Storage,
+    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, scheduler::Scheduler,
+    storage::Storage, throttle::WriteThrottle,
 };
 
 /// The first sequence, so that 0 comes before everything.
@@ -67,10 +67,10 @@ pub struct WalOptions {
     /// Bytes of a segment file of a long log: a power of two, at least those of the first. May differ from the last
     /// open's.
     pub segment_bytes: u64,
-    /// Weight of the log, from the replay position to the tail, at which writers wait: bytes of different records. At
+    /// Weight of the log (bytes of distinct records) from the replay position to the tail at which writers wait. At
     /// least one segment.
     pub limit_bytes: u64,
-    /// Bytes of log at which they wait whatever it weighs. At least the limit.
+    /// Bytes of log at which writers wait whatever the log weighs. At least the limit.
     pub longest_bytes: u64,
 }
 
@@ -85,7 +85,7 @@ pub struct Wal {
     options: WalOptions,
     /// The highest incarnation.
     incarnation: AtomicU64,
-    /// Whether that is this session's.
+    /// Whether `incarnation` is this session's.
     begun: AtomicBool,
 
     tail: AtomicU64,
@@ -96,18 +96,18 @@ pub struct Wal {
 
     append: Mutex<Appending>,
     output: Mutex<Output>,
-    /// Whether somebody syncs.
+    /// Whether a thread syncs.
     syncing: Mutex<bool>,
     sync_ended: Condvar,
     pool: Mutex<Pool>,
     growing: Mutex<()>,
-    ahead: Ahead,
+    ahead: SegmentPreallocation,
     found: Mutex<Found>,
-    relief: Relief,
-    weight: Weight,
-    /// What writers owe while the log is nearly full.
-    pace: Pace,
-    /// Threads that wait for room.
+    reclaim: LogReclaim,
+    weight: DistinctBytes,
+    /// Throttles writers while the log is nearly full.
+    pace: WriteThrottle,
+    /// Threads that wait for log space.
     waiting: AtomicUsize,
 
     records: Counter,
@@ -120,7 +120,7 @@ pub struct Wal {
 }
 
 impl Wal {
-    /// Bytes of the log at most, but for one that an earlier life wrote with other options.
+    /// The most bytes of the log, except for a log that an earlier session wrote with other options.
     pub fn longest(&self) -> u64 {
         self.options.longest_bytes
     }
@@ -153,11 +153,11 @@ impl Wal {
             sync_ended: Condvar::new(),
             pool: Mutex::default(),
             growing: Mutex::default(),
-            ahead: Ahead::default(),
+            ahead: SegmentPreallocation::default(),
             found: Mutex::default(),
-            relief: Relief::default(),
-            weight: Weight::new(options),
-            pace: Pace::default(),
+            reclaim: LogReclaim::default(),
+            weight: DistinctBytes::new(options),
+            pace: WriteThrottle::default(),
             waiting: AtomicUsize::new(0),
             records: Counter::default(),
             bytes: Counter::default(),
@@ -169,7 +169,7 @@ impl Wal {
         })
     }
 
-    /// For all who write, and for its own jobs.
+    /// Wraps the log for sharing by all writers and its own jobs.
     fn shared(self) -> Arc<Self> {
         Arc::new_cyclic(|this| Wal { this: this.clone(), ..self })
     }
@@ -189,8 +189,8 @@ impl Wal {
         self.synced.load(Ordering::SeqCst)
     }
 
-    /// The highest incarnation that was used: this session's once it [has begun](Self::has_begun). 0 before
-    /// [`recover`](Self::recover).
+    /// The highest incarnation that was used. It is this session's once the session [has begun](Self::has_begun). 0
+    /// before [`recover`](Self::recover).
     pub fn incarnation(&self) -> u64 {
         self.incarnation.load(Ordering::SeqCst)
     }
@@ -200,7 +200,7 @@ impl Wal {
         self.options
     }
 
-    /// Where replay would begin: what is below has been let go.
+    /// The position at which replay would begin. The log below was truncated.
     pub fn kept_from(&self) -> Seq {
         self.kept_from.load(Ordering::SeqCst)
     }
@@ -210,8 +210,8 @@ impl Wal {
         self.tail().saturating_sub(self.kept_from())
     }
 
-    /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room, delays
-    /// before that and their sum.
+    /// Statistics: records and bytes appended, writes and syncs of segments, waits for space, delays by the throttle
+    /// and their sum.
     pub fn stats(&self) -> [(&'static str, u64); 7] {
         [
             ("records", self.records.get()),

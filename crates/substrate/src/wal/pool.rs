@@ -1,4 +1,4 @@
-//! The segments of a log: those that hold it, in order, and empty ones that wait.
+//! The segments of a log: those that hold the log, in order, and spare ones.
 
 use std::{
     collections::VecDeque,
@@ -14,7 +14,7 @@ use crate::{
     storage::{File, FileId},
 };
 
-/// A file that waits for use.
+/// A spare segment file.
 #[derive(Debug)]
 pub(super) struct Spare {
     pub(super) file: Arc<dyn File>,
@@ -30,21 +30,21 @@ impl Spare {
 
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// The segments that hold the log, each beginning where the one before it ends, or, after an open, where the log
-    /// ended then.
+    /// The segments that hold the log. Each begins at the end of the one before or, after an open, at the end that the
+    /// log had then.
     pub(super) chain: VecDeque<Segment>,
-    /// Files that hold nothing needed, in the order in which the log goes on to them. Headers and records of former use
-    /// are still in them.
+    /// Files without needed data, in the order in which the log will use them. They still contain headers and records
+    /// of former use.
     pub(super) spare: VecDeque<Spare>,
-    /// Files of lengths that no segment has, which hold nothing needed, by number. They go when the session begins.
+    /// Files without needed data whose lengths no segment has, by number. They are removed when the session begins.
     pub(super) odd: Vec<(u32, Arc<dyn File>)>,
     /// The number of the next file.
     pub(super) next: u32,
 }
 
 impl Pool {
-    /// Whether a replay from `from`, a synced position, may begin in a segment of the chain: it is durable, since
-    /// something of it is synced or it is the first one of its session.
+    /// Whether a replay from `from`, a synced position, may begin in a segment of the chain. The segment must be
+    /// durable: something of it is synced, or it is the first one of its session.
     fn may_begin(&self, number: usize, from: Seq) -> bool {
         let before = number.checked_sub(1).and_then(|before| self.chain.get(before));
         self.chain.get(number).is_some_and(|Segment { header, .. }| {
@@ -53,8 +53,8 @@ impl Pool {
         })
     }
 
-    /// Takes the segments out of the chain that no record at or above `below` reaches into. The last one always stays,
-    /// and so does one after which nothing is durable: the header of the next one may not be.
+    /// Removes from the chain the segments without a record at or above `below`. The last one stays. So does one after
+    /// which nothing is durable, since the header of the next one may not be.
     fn unneeded(&mut self, below: Seq) -> Vec<Segment> {
         let mut out = Vec::new();
         while self.chain.len() > 1 && self.may_begin(1, below) {
@@ -75,8 +75,8 @@ impl Wal {
         pool.chain.get(last.unwrap_or(0)).map(Segment::number)
     }
 
-    /// Makes one more segment file, for a record of so many bytes among others, and puts it with the spare ones. The
-    /// only thing that fails with `NoSpace`.
+    /// Makes one more spare segment file that can hold a record of `record` bytes among others. The only call that
+    /// fails with `NoSpace`.
     pub(super) fn add_segment(&self, record: u64) -> Result<()> {
         let (id, bytes) = (self.next_file()?, self.options.next_bytes(self.used() + record));
         let made = segment::make(&*self.storage, id, bytes);
@@ -100,18 +100,18 @@ impl Wal {
         Ok(id)
     }
 
-    /// Lets go of the log below `below`: no replay will begin there. Call it when the manifest that says so is durable
-    /// in both copies. Writers that wait for room in the log go on.
+    /// Truncates the log at `below`: no replay will begin below it. Call it when the manifest that says so is durable
+    /// in both copies. Writers that wait for log space go on.
     pub fn truncate(&self, below: Seq) {
-        self.reweigh(below);
+        self.recount_distinct(below);
         let used = self.used();
         self.kept_from.fetch_max(below, Ordering::SeqCst);
         self.recycle(below, used).into_iter().for_each(|file| self.remove_surplus(file));
-        self.relief.truncated(self.weight() <= self.options.limit_bytes / 2);
+        self.reclaim.truncated(self.weight() <= self.options.limit_bytes / 2);
         self.scheduler.notify();
     }
 
-    /// Gives spare segments back to the disk, all but the next: for a log that nobody writes for some time.
+    /// Removes all spare segments but the next, for a log that is idle for some time.
     pub fn shrink(&self) {
         let surplus = || {
             let mut pool = self.pool.lock();
@@ -126,13 +126,14 @@ impl Wal {
     fn remove_surplus(&self, file: Arc<dyn File>) {
         let id = file.id();
         drop(file);
-        // A file that stays is found at the next open and is a spare one then.
+        // If a removal fails, the next open finds the file, which is a spare one then.
         if let Err(error) = self.storage.remove(id) {
             tracing::warn!(%error, "a surplus log segment was not removed");
         }
     }
 
-    /// Moves what is not needed to the spare segments, of a log that has so many bytes until now; gives back the rest.
+    /// Moves segments that are not needed to the spare ones. `used` is the log's length until now. Returns the files
+    /// that are not kept.
     fn recycle(&self, below: Seq, used: u64) -> Vec<Arc<dyn File>> {
         let mut surplus = Vec::new();
         let mut pool = self.pool.lock();

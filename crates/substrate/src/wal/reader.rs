@@ -1,8 +1,8 @@
 //! Reads a log that a crash may have cut anywhere, from segments in any state.
 //!
-//! The walk follows one rule at the end of every record: if a segment with a higher incarnation starts right there, an
-//! open ended the log there once, and whatever else stands behind it is dead; go on in that segment. Else the next
-//! record is right behind, or, at the end of the segment, in the one that continues it under the same incarnation. A
+//! At the end of every record the walk follows one rule. If a segment with a higher incarnation starts right there, an
+//! open once ended the log there, and everything else behind it is dead: go on in that segment. Otherwise the next
+//! record is right behind or, at the end of the segment, in the one that continues it under the same incarnation. A
 //! record that does not verify ends the log.
 
 use ecotone_sys::chunk::{Block, Size};
@@ -18,7 +18,7 @@ use crate::{
     memory::{Component, Memory},
 };
 
-/// What is done with each record of a walk.
+/// Called with each record of a walk.
 pub(super) type OnRecord<'a> = dyn FnMut(Seq, Record<'_>) -> Result<()> + 'a;
 
 /// A window of one segment, so that short records do not cost a read each.
@@ -29,18 +29,18 @@ struct Window {
     length: usize,
 }
 
-/// The walk.
+/// A walk over the log.
 pub(super) struct Walk<'a> {
     /// Whole segments, by start and incarnation.
     segments: &'a [Segment],
-    /// Those that were entered, in order; the last one holds `position`.
+    /// Indexes of the segments that were entered, in order. The last one holds `position`.
     entered: Vec<usize>,
     position: Seq,
     window: Window,
     body: Vec<u8>,
 }
 
-/// A record whose checksum is right.
+/// A record with a correct checksum.
 struct Found {
     at: Location,
     kind: u8,
@@ -48,7 +48,7 @@ struct Found {
 }
 
 impl<'a> Walk<'a> {
-    /// Begins with the first record in the segment `first`.
+    /// Begins at the first record in the segment `first`.
     pub(super) fn new(segments: &'a [Segment], first: usize, memory: &Memory) -> Result<Self> {
         let block = memory.lease_essential(Component::Log, Size::Slab)?;
         let window = Window { block, segment: usize::MAX, offset: 0, length: 0 };
@@ -56,12 +56,12 @@ impl<'a> Walk<'a> {
         Ok(Walk { segments, entered: vec![first], position, window, body: Vec::new() })
     }
 
-    /// Begins with the record at `position` instead, or the end of the log there.
+    /// Begins instead at the record at `position`, or at the end of the log there.
     pub(super) fn begin_at(&mut self, position: Seq) {
         self.position = position;
     }
 
-    /// Gives the records that end above `from` and begin below `until` to `on_record`, in order. Returns the position
+    /// Passes the records that end above `from` and begin below `until` to `on_record`, in order. Returns the position
     /// after the last one.
     pub(super) fn run(&mut self, from: Seq, until: Seq, on_record: &mut OnRecord<'_>) -> Result<Seq> {
         loop {
@@ -77,8 +77,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The greatest synced position that marks behind the end of the log tell. Where a crash cut the log off, none is
-    /// above the end.
+    /// The greatest synced position in marks behind the end of the log. If a crash cut the log off, none is above the
+    /// end.
     pub(super) fn synced_behind(&mut self) -> Result<Seq> {
         let known = self.entered.len();
         let header = self.current().header;
@@ -98,9 +98,9 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Goes on behind something that does not verify: to the next whole record of this incarnation, else to the next
-    /// segment. False if there is neither. What an open cut off is not gone to: it ends where a younger segment begins,
-    /// or here, if those of `latest`, the youngest incarnation, are lost.
+    /// Goes on behind a record that does not verify: to the next whole record of this incarnation, or else to the next
+    /// segment. False if there is neither. The part that an open cut off is skipped: it ends where a younger segment
+    /// begins, or here, if the segments of `latest`, the youngest incarnation, are lost.
     pub(super) fn skip(&mut self, latest: u64) -> bool {
         let (position, known) = (self.position, self.entered.len());
         let here = self.current().header.incarnation;
@@ -123,7 +123,7 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Looks byte by byte, since nothing says where records begin, for one that begins below `until`.
+    /// Searches byte by byte, since nothing says where records begin, for a record that begins below `until`.
     fn search_record(&mut self, until: Seq) -> Result<bool> {
         loop {
             self.position += 1;
@@ -140,7 +140,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The position after the last record, or of the one that [`skip`](Self::skip) found.
+    /// The position after the last record, or of the record that [`skip`](Self::skip) found.
     pub(super) fn position(&self) -> Seq {
         self.position
     }
@@ -150,7 +150,7 @@ impl<'a> Walk<'a> {
         self.entered.iter().map(|&index| &self.segments[index])
     }
 
-    /// Where the log ends, for errors.
+    /// The location of the log's end, for errors.
     pub(super) fn place(&self) -> Location {
         let segment = self.current();
         let offset = segment.offset(self.position.clamp(segment.header.start, segment.header.end()));
@@ -178,7 +178,7 @@ impl<'a> Walk<'a> {
         let known = self.entered.len();
         let found = self.attempt()?;
         if found.is_none() {
-            // What a torn record reaches into is not a part of the log.
+            // Segments that only a torn record reaches into are not part of the log.
             self.entered.truncate(known);
         }
         Ok(found)
@@ -233,7 +233,7 @@ impl<'a> Walk<'a> {
         next.is_ok()
     }
 
-    /// Copies what the window has at `position`, at least one byte, after moving it there if need be.
+    /// Copies bytes at `position` from the window, at least one, after moving the window there if needed.
     fn copy(&mut self, position: Seq, buffer: &mut [u8]) -> Result<usize> {
         let segment = self.current();
         let offset = segment.offset(position);

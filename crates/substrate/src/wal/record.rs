@@ -1,5 +1,4 @@
-//! What a log record is: a frame of nine bytes, then a batch of operations or a structural change
-//! (`docs/format/log.md`).
+//! A log record: a frame of nine bytes, then a batch of operations or a structural change (`docs/format/log.md`).
 
 use ecotone_sys::checksum::crc32c;
 
@@ -15,15 +14,15 @@ type Parsed<T> = std::result::Result<T, Malformed>;
 /// Bytes before the body of a record: length, checksum, kind.
 pub const FRAME_BYTES: usize = 9;
 
-/// Least bytes of log that one operation takes. The limit of the log is chosen so that replay finds memory for
-/// operations of this length (`docs/decisions/0001-contracts.md`, "Log truncation").
+/// Least bytes of log that one operation takes. The log limit is chosen so that replay has memory for operations of
+/// this length (`docs/decisions/0001-contracts.md`, "Log truncation").
 pub const MIN_OPERATION_BYTES: usize = 32;
 
 const PADDING: u8 = 0;
 const VALUE: u8 = 1;
 const TOMBSTONE: u8 = 2;
 
-/// What the body of a record is.
+/// The kind of a record's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -31,21 +30,21 @@ pub enum RecordKind {
     Batch = 1,
     /// A change of one keyspace's structure, see [`encode_structure`].
     Structure = 2,
-    /// A mark: how far the log was synced when this was appended.
+    /// A mark: how far the log was synced when the mark was appended.
     Synced = 3,
 }
 
 /// An operation as a batch record holds it: keyspace, key, and the value or `None` for a delete.
 pub type LoggedOperation<'a> = (u32, &'a [u8], Option<&'a [u8]>);
 
-/// A record as replay gives it.
+/// A decoded record.
 #[derive(Debug, Clone)]
 pub enum Record<'a> {
     /// The operations; the i-th has the sequence of the record plus i.
     Batch(Batch<'a>),
     /// A structural change.
     Structure {
-        /// Whose structure.
+        /// The keyspace that changes.
         keyspace: u32,
         /// The engine's own description of the change.
         body: &'a [u8],
@@ -55,10 +54,10 @@ pub enum Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads the body of a record whose checksum was right; `at` is where the record is, for errors.
+    /// Decodes the body of a record whose checksum was right. `at` is the record's location, for errors.
     ///
     /// # Errors
-    /// `NewerFormat` for an unknown kind, `Corruption` for a body that is not what its kind says.
+    /// `NewerFormat` for an unknown kind, `Corruption` for a body that does not fit its kind.
     pub fn decode(kind: u8, body: &'a [u8], at: Location) -> Result<Self> {
         let mut reader = Reader::new(body);
         match kind {
@@ -79,12 +78,12 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Where a record is on disk, for errors.
+/// The location of a record on disk, for errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Location {
     /// The segment in which it begins.
     pub file: FileId,
-    /// Its offset there.
+    /// The record's offset in the segment.
     pub offset: u64,
 }
 
@@ -98,7 +97,7 @@ impl Location {
     }
 }
 
-/// The operations of a batch record, in order. After an error it ends.
+/// The operations of a batch record, in order. Ends after an error.
 #[derive(Debug, Clone)]
 pub struct Batch<'a> {
     reader: Reader<'a>,
@@ -158,7 +157,7 @@ fn keyspace(reader: &mut Reader<'_>) -> Parsed<u32> {
     }
 }
 
-/// Appends the body of a batch record to a buffer, which is complete after each operation that is pushed.
+/// Appends the body of a batch record to a buffer. The body is complete after each pushed operation.
 #[derive(Debug)]
 pub struct BatchEncoder<'a> {
     body: &'a mut Vec<u8>,
@@ -178,7 +177,7 @@ impl<'a> BatchEncoder<'a> {
     /// Appends one operation: a value to store, or `None` to delete.
     ///
     /// # Panics
-    /// If it is one more than announced.
+    /// If more operations are pushed than announced.
     pub fn push(&mut self, keyspace: u32, key: &[u8], value: Option<&[u8]>) {
         self.pushed += 1;
         assert!(self.pushed <= self.announced, "a batch of {} operations is full", self.announced);
@@ -206,18 +205,18 @@ pub fn encode_structure(keyspace: u32, body: &[u8]) -> Vec<u8> {
     writer.finish()
 }
 
-/// The start of every record checksum of one database and one incarnation.
+/// Initial value of every record checksum of one database and one incarnation.
 pub(super) fn seed(database: u64, incarnation: u64) -> u32 {
     let incarnation = if bug!(IgnoreIncarnation) { 0 } else { incarnation };
     crc32c(crc32c(0, &database.to_le_bytes()), &incarnation.to_le_bytes())
 }
 
-/// The checksum of a body, apart from its place, so that it can be computed before the place is known.
+/// The checksum of a body without its position, so that it can be computed before the position is known.
 pub(super) fn body_checksum(body: &[u8]) -> u32 {
     crc32c(0, body)
 }
 
-/// The frame of a record, as it stands before the body.
+/// The frame of a record: the bytes before its body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) length: u32,

@@ -1,4 +1,4 @@
-//! Making a log, and finding it again after a crash.
+//! Creates a log, and recovers one after a crash.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -15,7 +15,7 @@ use crate::{
     storage::{File, FileId, Storage},
 };
 
-/// What the manifest knows of the log.
+/// The part of the manifest that describes the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replay {
     /// The replay position. It may lie inside a record, which is replayed then.
@@ -32,29 +32,29 @@ pub struct Replay {
 
 /// The log from the replay position to its end, as recovery found it.
 #[derive(Debug)]
-pub struct Stretch {
-    /// What was read of it, in order.
+pub struct ReplayRange {
+    /// The segments that were read, in order.
     segments: Vec<Segment>,
     from: Seq,
     end: Seq,
     is_clean: bool,
 }
 
-impl Stretch {
-    /// Whether nothing was written since a clean shutdown, so that everything that there is is durable.
+impl ReplayRange {
+    /// Whether nothing was written since a clean shutdown, so that the whole log is durable.
     pub fn is_clean(&self) -> bool {
         self.is_clean
     }
 }
 
-/// Segment files that an open found and recovery has not judged yet.
+/// Segment files found at open, before recovery decides which are needed.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Those with a whole header, by start and incarnation.
+    /// Segments with a whole header, by start and incarnation.
     segments: Vec<Segment>,
-    /// Files that hold nothing, or nothing that can be read, with their lengths.
+    /// Files that are empty or unreadable, with their lengths.
     blank: Vec<(Arc<dyn File>, u64)>,
-    /// What is wrong with files that cannot be used. It matters for those that the log needs.
+    /// The errors of files that cannot be used. They matter for files that the log needs.
     damaged: Vec<(FileId, Error)>,
 }
 
@@ -66,7 +66,7 @@ impl Found {
             next = next.max(number.saturating_add(1));
             match Segment::open(storage, id)? {
                 (.., Content::Segment(segment)) if segment.header.database == database => found.segments.push(segment),
-                // It is not ours to use.
+                // A segment of another database.
                 (.., Content::Segment(_)) => {
                     found.damaged.push((id, Error::corruption(id, 0, "the log segment belongs to another database")));
                 }
@@ -106,7 +106,7 @@ impl Found {
         if holds { Ok(index) } else { Err(self.missing(named, from)) }
     }
 
-    /// What is wrong with a segment that the log needs from this position on.
+    /// The error for a segment that the log needs from this position on.
     fn missing(&self, number: u32, from: Seq) -> Error {
         let file = FileId::Log(number);
         if let Some((_, error)) = self.damaged.iter().find(|(damaged, _)| *damaged == file) {
@@ -127,18 +127,18 @@ impl Found {
         }
     }
 
-    /// Fails unless all segments are there that those which were read name.
+    /// Fails unless every segment is there that the segments read so far name.
     fn check_successors<'a>(&self, entered: impl Iterator<Item = &'a Segment>) -> Result<()> {
         let (mut damaged, mut last) = (None, None);
         for segment in entered {
             if let Some(Successor { file, start, .. }) = segment.missing_successor(&self.segments) {
                 return Err(self.missing(file, start));
             }
-            // It matters where nothing was found behind.
+            // The damage matters if nothing was found behind it.
             damaged = segment.successor.as_ref().err();
             last = Some(segment);
         }
-        // A record that was not read may reach through several, of which each names the next.
+        // A record that was not read may reach through several segments, each of which names the next.
         while let Some(behind) = last.and_then(|segment| self.successor(segment)) {
             if let Some(Successor { file, start, .. }) = behind.missing_successor(&self.segments) {
                 return Err(self.missing(file, start));
@@ -148,14 +148,14 @@ impl Found {
         damaged.map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// The segment that this one names, if it is there.
+    /// The segment that this one names, if it exists.
     fn successor(&self, segment: &Segment) -> Option<&Segment> {
         let named = segment.successor.as_ref().ok().copied().flatten()?;
         let is_named = |other: &&Segment| {
             let header = other.header;
             other.number() == named.file && (header.start, header.incarnation) == (named.start, named.incarnation)
         };
-        // Behind it, or of a younger session: so that the search ends whatever the files say.
+        // Only a later one or one of a younger session, so that the search ends whatever the files say.
         let is_behind = |other: &&Segment| {
             (other.header.incarnation, other.header.start) > (segment.header.incarnation, segment.header.start)
         };
@@ -163,7 +163,7 @@ impl Found {
     }
 }
 
-/// The segment in which the walk to `from` begins: one with a record at or before it.
+/// The segment in which the walk to `from` begins: one with a record at or before `from`.
 pub(super) fn first(segments: &[Segment], from: Seq) -> Option<usize> {
     let holds = |header: &SegmentHeader| header.start <= from && from <= header.end();
     let headers = || segments.iter().map(|segment| segment.header).enumerate();
@@ -194,8 +194,8 @@ impl Wal {
     /// Finds the segments of an existing log. [`recover`](Self::recover) must follow before anything is appended.
     ///
     /// # Errors
-    /// `NewerFormat`, and those of reading the directory. Damage is found by [`recover`](Self::recover), if it is where
-    /// the log is needed.
+    /// `NewerFormat`, and errors of reading the directory. [`recover`](Self::recover) finds damage, if it is in a part
+    /// of the log that is needed.
     pub fn open(environment: Environment, options: WalOptions) -> Result<Arc<Self>> {
         let wal = Self::new(environment, options)?;
         let (found, next) = Found::scan(&*wal.storage, wal.database)?;
@@ -204,16 +204,16 @@ impl Wal {
         Ok(wal.shared())
     }
 
-    /// Gives every record that reaches above the replay position to `on_record`, in order, and readies the log for
-    /// appending. Unless nothing was written since a clean shutdown, it syncs what was read and begins a session, if
-    /// there is space for that. Interrupted at any point, it can be done again. The result is for
-    /// [`replay`](Self::replay), which gives the records once more, while the log is in use already.
+    /// Passes every record that reaches above the replay position to `on_record`, in order, and readies the log for
+    /// appending. Unless nothing was written since a clean shutdown, it syncs the segments that it read and begins a
+    /// session, if there is space for that. It may be interrupted at any point and repeated. The result is for
+    /// [`replay`](Self::replay), which passes the records once more while the log is in use already.
     ///
     /// # Errors
-    /// `Corruption` if a segment is missing that is named, if none is as young as the manifest knows, or if the log
-    /// ends before a position that is known to have been synced. Damage after that cannot be told from a torn end and
-    /// ends the log quietly.
-    pub fn recover(&self, replay: Replay, on_record: &mut OnRecord<'_>) -> Result<Stretch> {
+    /// `Corruption` if a named segment is missing, if none is as young as the manifest knows, or if the log ends before
+    /// a position that is known to have been synced. Damage after that position looks like a torn end, and ends the log
+    /// without an error.
+    pub fn recover(&self, replay: Replay, on_record: &mut OnRecord<'_>) -> Result<ReplayRange> {
         let found = std::mem::take(&mut *self.found.lock());
         let first = found.first(replay)?;
         let used = found.segments.iter().map(|segment| segment.header.incarnation).fold(0, u64::max);
@@ -225,7 +225,7 @@ impl Wal {
         }
         let mut walk = Walk::new(&found.segments, first, &self.memory)?;
         if replay.clean {
-            // A record ended there, and nobody needs those before.
+            // A record ended at this position, and earlier ones are not needed.
             walk.begin_at(replay.from);
         }
         let end = walk.run(replay.from, Seq::MAX, on_record)?;
@@ -240,7 +240,7 @@ impl Wal {
         let read: Vec<Segment> = walk.entered().cloned().collect();
         drop(walk);
         let is_clean = replay.clean && used <= replay.incarnation && end == replay.from;
-        let stretch = Stretch { segments: read.clone(), from: replay.from, end, is_clean };
+        let stretch = ReplayRange { segments: read.clone(), from: replay.from, end, is_clean };
         let end = if bug!(ReuseSequence) { replay.from } else { end };
         self.keep(&read, found);
         self.ends_at(end, used);
@@ -248,7 +248,7 @@ impl Wal {
         if !is_clean {
             self.sync_read(&read)?;
             match self.begin_session() {
-                // A full disk can be read.
+                // A database on a full disk can still be read.
                 Err(error) if error.is_no_space() => tracing::warn!(%error, "the log goes on when there is space"),
                 begun => begun.map(drop)?,
             }
@@ -256,12 +256,12 @@ impl Wal {
         Ok(stretch)
     }
 
-    /// Gives every record of `stretch` to `on_record`, in order. Meanwhile the log may be appended to and synced, and
-    /// not be truncated.
+    /// Passes every record of `stretch` to `on_record`, in order. Meanwhile the log may be appended to and synced, but
+    /// not truncated.
     ///
     /// # Errors
-    /// `Corruption` if a record is not what it was when it was found.
-    pub fn replay(&self, stretch: &Stretch, on_record: &mut OnRecord<'_>) -> Result<()> {
+    /// `Corruption` if a record has changed since it was found.
+    pub fn replay(&self, stretch: &ReplayRange, on_record: &mut OnRecord<'_>) -> Result<()> {
         if stretch.from == stretch.end {
             return Ok(());
         }
@@ -275,8 +275,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Makes sure that the next recovery sees what this one saw, before anything builds on it. Names too: a process may
-    /// have died between making a segment and syncing its name.
+    /// Makes the files and names that recovery read durable, so that the next recovery reads the same, before anything
+    /// builds on it. Names too: a process may have died between making a segment and syncing its name.
     fn sync_read(&self, segments: &[Segment]) -> Result<()> {
         if !bug!(SkipRecoverySync) {
             segments.iter().try_for_each(|segment| segment.file.sync()).map_err(|error| self.health.poison(error))?;
@@ -285,7 +285,8 @@ impl Wal {
     }
 
     /// Sorts the files: those that were read, in order, which stay until a manifest names a later one; spare ones; and
-    /// those of other lengths (creation was interrupted, or the options changed), which go when the session begins.
+    /// those of other lengths (creation was interrupted, or the options changed), which are removed when the session
+    /// begins.
     fn keep(&self, read: &[Segment], found: Found) {
         let kept = |file: &Arc<dyn File>| read.iter().any(|segment| segment.file.id() == file.id());
         let others = found.segments.into_iter().map(|segment| (segment.file, segment.header.bytes)).chain(found.blank);

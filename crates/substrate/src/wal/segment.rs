@@ -16,27 +16,27 @@ type Parsed<T> = std::result::Result<T, Malformed>;
 
 /// Bytes of a segment before its first log byte.
 pub(super) const HEADER_BYTES: u64 = 4096;
-/// Sectors that are used: the header, and the successor.
+/// Sectors in use: the header, and the successor.
 const SECTORS: usize = 2 * SECTOR;
 
 const MAGIC: [u8; 8] = *b"ECOTLOG\0";
-/// 2 has marks, 3 names successors.
+/// Version 2 has marks, version 3 names successors.
 const VERSION: u32 = 3;
 const CHECKSUM_AT: usize = SECTOR - 4;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// What the header of a segment says.
+/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The database that the segment belongs to.
     pub database: u64,
     /// Position of its first log byte.
     pub start: Seq,
-    /// Position of the first record that begins in it, or later if one record covers all of it.
+    /// Position of the first record that begins in the segment, or a later one if one record covers all of it.
     pub first_record: Seq,
     /// The incarnation that wrote its records.
     pub incarnation: u64,
-    /// A position that was synced when the header was written: a log that ends before it has lost something.
+    /// A position that was synced when the header was written. A log that ends before it has lost records.
     pub synced: Seq,
     /// Bytes of the file, header included.
     pub bytes: u64,
@@ -55,11 +55,11 @@ impl SegmentHeader {
         sector
     }
 
-    /// Reads a header back. `None` for a sector of zeros, in which none was written yet.
+    /// Decodes a header. `None` for a sector of zeros, to which none was written yet.
     ///
     /// # Errors
-    /// `Corruption` for anything else that is no header: a sector is written whole or not at all, so no crash leaves
-    /// it. `NewerFormat` for a whole header of a later version.
+    /// `Corruption` for any other sector: a sector is written whole or not at all, so no crash leaves one.
+    /// `NewerFormat` for a whole header of a later version.
     pub fn decode(sector: &[u8; SECTOR], file: FileId) -> Result<Option<Self>> {
         let Some((body, checksum)) = sector.split_last_chunk::<4>() else { return Ok(None) };
         if is_zero(sector) {
@@ -92,7 +92,7 @@ impl SegmentHeader {
         Ok((version, SegmentHeader { database, start, first_record, incarnation, synced, bytes }))
     }
 
-    /// Whether positions can be computed with these numbers.
+    /// Whether positions can be computed with these numbers without overflow.
     fn is_plausible(&self) -> bool {
         let numbers = [self.start, self.first_record, self.incarnation, self.synced, self.bytes];
         numbers.iter().all(|&number| number <= u64::MAX >> 2)
@@ -111,28 +111,28 @@ impl SegmentHeader {
 pub(super) struct Segment {
     pub(super) file: Arc<dyn File>,
     pub(super) header: SegmentHeader,
-    /// Where the log goes on, as the file said when it was opened.
+    /// The segment after this one, as named in the file when it was opened.
     pub(super) successor: Result<Option<Successor>>,
 }
 
-/// What is in a file of the log.
+/// The contents of a log file.
 pub(super) enum Content {
     /// A part of a log, of this database or another.
     Segment(Segment),
-    /// Nothing yet: a segment that waits for use, or is half made.
+    /// Empty: a spare segment, or one that is not finished.
     Blank,
     /// Damage.
     Damaged(Error),
 }
 
 impl Segment {
-    /// Makes `file` hold the log from `header.start` on. Not synced.
+    /// Writes the header that makes `file` hold the log from `header.start` on. Not synced.
     pub(super) fn begin(file: Arc<dyn File>, header: SegmentHeader) -> Result<Self> {
         file.write(&header.encode(), 0)?;
         Ok(Segment { file, header, successor: Ok(None) })
     }
 
-    /// What is in a file of this length.
+    /// Reads the contents of a file of this length.
     ///
     /// # Errors
     /// `NewerFormat`.
@@ -159,7 +159,7 @@ impl Segment {
         Ok(Some(Segment { file, header, successor }))
     }
 
-    /// The successor that this one names and that is not among `segments`.
+    /// The successor that this segment names, if it is not among `segments`.
     pub(super) fn missing_successor(&self, segments: &[Segment]) -> Option<Successor> {
         let named = self.successor.as_ref().ok().copied().flatten();
         named.filter(|successor| !successor.is_among(&self.header, segments))
@@ -171,15 +171,15 @@ impl Segment {
         number
     }
 
-    /// Where the byte at `position` is in the file.
+    /// The file offset of the byte at `position`.
     pub(super) fn offset(&self, position: Seq) -> u64 {
         HEADER_BYTES + (position - self.header.start)
     }
 
-    /// Opens a file of the log, with its length. A segment whose length is not what its header says is damaged.
+    /// Opens a file of the log, with its length. A segment whose length differs from its header's is damaged.
     ///
     /// # Errors
-    /// `NewerFormat`, and those of opening it.
+    /// `NewerFormat`, and errors of opening it.
     pub(super) fn open(storage: &dyn Storage, id: FileId) -> Result<(Arc<dyn File>, u64, Content)> {
         let file = storage.open(id, Access::Cached)?;
         let length = file.len()?;
@@ -196,14 +196,14 @@ impl Segment {
 }
 
 /// Makes an empty segment file of `bytes` zeros, with its name durable, so that a later sync changes no metadata. The
-/// only place of the log that needs space; a file that fails half-way is removed again.
+/// only part of the log that allocates disk space. A file that fails half-way is removed again.
 pub(super) fn make(storage: &dyn Storage, id: FileId, bytes: u64) -> Result<Arc<dyn File>> {
     let file = storage.create(id, Access::Cached)?;
     match fill(storage, &*file, bytes) {
         Ok(()) => Ok(file),
         Err(error) => {
             drop(file);
-            // The error of the file itself tells more than one of its removal would.
+            // The error of the file itself says more than an error of its removal.
             let _ = storage.remove(id);
             Err(error)
         }

@@ -1,5 +1,5 @@
-//! The session of an open log: it begins with the first write, not with the opening, so that an opening of a database
-//! that was closed writes nothing (decision 17, "Sessions").
+//! The session of an open log. It begins with the first write, not at open, so that opening a cleanly closed database
+//! writes nothing (decision 17, "Sessions").
 
 use std::sync::atomic::Ordering;
 
@@ -13,9 +13,9 @@ use super::{
 use crate::{Result, Seq};
 
 impl Wal {
-    /// The incarnation of this session. The session begins if nothing was written before: a fresh segment starts at the
-    /// end of the log under a new incarnation, durable and named. Whoever writes anything that carries the incarnation
-    /// gets it from here.
+    /// The incarnation of this session. If nothing was written before, the session begins: a fresh segment starts at
+    /// the end of the log under a new incarnation, durable and named. A caller that writes a file with the incarnation
+    /// gets it here.
     ///
     /// # Errors
     /// `NoSpace` if there is no space for the segment; then nothing has changed.
@@ -31,7 +31,7 @@ impl Wal {
         self.begun.load(Ordering::Acquire)
     }
 
-    /// The log ends at `end`, and everything below is durable, or will be before the session begins. `used` is the
+    /// Sets the end of the log. Everything below is durable, or will be before the session begins. `used` is the
     /// highest incarnation.
     pub(super) fn ends_at(&self, end: Seq, used: u64) {
         self.append.lock().tail = end;
@@ -62,8 +62,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Makes the segment with which the session begins. Its header is synced before any record is, so that no later
-    /// session can take the same incarnation, and so is its name in the segment before (decision 17, invariant 6).
+    /// Makes the first segment of the session. Its header is synced before any record is, so that no later session can
+    /// take the same incarnation. Its name in the segment before is synced too (decision 17, invariant 6).
     fn first_segment(&self) -> Result<Segment> {
         let spare = self.take_spare()?;
         let start = self.tail();
@@ -85,21 +85,21 @@ impl Wal {
         Ok(self.pool.lock().spare.pop_back().expect("a segment was just added"))
     }
 
-    /// Removes segments of other lengths that the log does not need, but for one. Whether there was any.
+    /// Removes segments of other lengths that the log does not need, except `but`. Returns whether there was any.
     fn give_back_odd(&self, but: Option<u32>) -> Result<bool> {
         let odd: Vec<_> = self.pool.lock().odd.extract_if(.., |(number, _)| Some(*number) != but).collect();
         odd.iter().try_for_each(|(_, file)| self.storage.remove(file.id()))?;
         Ok(!odd.is_empty())
     }
 
-    /// Names a segment in the one in which the log ended, durably.
+    /// Names a segment durably in the segment in which the log ended.
     fn name(&self, segment: &Segment) -> Result<()> {
         let before = self.pool.lock().chain.back().cloned();
         let Some(Segment { file, header, .. }) = before else { return Ok(()) };
         Successor::of(segment).write(&*file, &header).and_then(|()| file.sync())
     }
 
-    /// Lets appending begin in `segment`.
+    /// Begins appending in `segment`.
     fn ready(&self, segment: Segment) {
         let SegmentHeader { start, incarnation, .. } = segment.header;
         let mut pool = self.pool.lock();

@@ -1,17 +1,16 @@
-//! How large the next segment is: as the log grows, so do its files, so that a database of few records takes little
-//! space.
+//! The size of the next segment: files grow with the log, so that a database of few records takes little space.
 
 use super::WalOptions;
 
 impl WalOptions {
-    /// Bytes of the next segment file of a log that has so many: half of them at least, within the limits.
+    /// Bytes of the next segment file of a log of `used` bytes: at least half of them, within the limits.
     pub(super) fn next_bytes(&self, used: u64) -> u64 {
         let power = used.checked_ilog2().map_or(1, |bits| 1 << bits);
         power.clamp(self.first_bytes, self.segment_bytes)
     }
 
-    /// Whether a file that has become free is kept for the log: one as large as the next would be, while all spare ones
-    /// together hold what a full log of different records needs.
+    /// Whether a freed file is kept for the log: if it is as large as the next one would be, and all spare ones
+    /// together do not exceed what a full log of distinct records needs.
     pub(super) fn keeps(&self, bytes: u64, used: u64, spare_bytes: u64) -> bool {
         let is_ours = bytes.is_power_of_two() && bytes <= self.segment_bytes;
         let most = self.limit_bytes + 2 * self.segment_bytes;

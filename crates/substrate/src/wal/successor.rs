@@ -1,5 +1,5 @@
-//! The successor of a segment: where the log goes on behind it. It stands in the segment's second sector, and is
-//! written when the successor is durable, so that one that is missing is an error
+//! The successor of a segment: the segment in which the log goes on. It is stored in the second sector, and written
+//! when the successor is durable, so that a missing successor is an error
 //! (`docs/decisions/0017-manifests-and-sessions.md`, invariants 5 to 8).
 
 use ecotone_sys::checksum::crc32c;
@@ -12,30 +12,31 @@ use crate::{
     storage::{File, FileId},
 };
 
-/// Where it stands in a segment file.
+/// Offset in a segment file.
 pub(super) const SUCCESSOR_AT: u64 = SECTOR as u64;
 
 const MAGIC: [u8; 8] = *b"ECOTNEXT";
 const CHECKSUM_AT: usize = SECTOR - 4;
 
-/// Where the log goes on behind a segment.
+/// The segment that follows a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Successor {
     /// The number of the file.
     pub file: u32,
-    /// The position at which it begins: the end of the segment before, or where a session ended the log.
+    /// The position at which it begins: the end of the segment before, or the position at which a session ended the
+    /// log.
     pub start: Seq,
     /// The incarnation that wrote its header.
     pub incarnation: u64,
 }
 
 impl Successor {
-    /// The successor that `next` is.
+    /// The successor that names `next`.
     pub(super) fn of(next: &Segment) -> Self {
         Successor { file: next.number(), start: next.header.start, incarnation: next.header.incarnation }
     }
 
-    /// The sector of the segment with this header.
+    /// The sector for the segment with this header.
     pub fn encode(&self, header: &SegmentHeader) -> [u8; SECTOR] {
         let mut writer = Writer::new();
         writer.bytes(&MAGIC).u64(header.start).u64(header.incarnation);
@@ -47,11 +48,11 @@ impl Successor {
         sector
     }
 
-    /// Reads the second sector of a segment. `None` if its successor was not named, which an earlier use of the file
-    /// says nothing about.
+    /// Decodes the second sector of a segment. `None` if no successor was named; a name from an earlier use of the file
+    /// does not count.
     ///
     /// # Errors
-    /// `Corruption` for anything else that is no successor: a sector is written whole or not at all.
+    /// `Corruption` for any other sector: a sector is written whole or not at all.
     pub fn decode(sector: &[u8; SECTOR], header: &SegmentHeader, file: FileId) -> Result<Option<Self>> {
         let damaged = |what| Error::corruption(file, SUCCESSOR_AT, what);
         let Some((body, sum)) = sector.split_last_chunk::<4>() else { return Ok(None) };
@@ -74,13 +75,13 @@ impl Successor {
         }
     }
 
-    /// Names this one in the segment before. Not synced.
+    /// Writes this successor to the segment before it. Not synced.
     pub(super) fn write(&self, file: &dyn File, header: &SegmentHeader) -> Result<()> {
         file.write(&self.encode(header), SUCCESSOR_AT)
     }
 
-    /// Whether it is among these segments, or one of them shows that a later opening ended the log before it. It is
-    /// named in the segment with this header.
+    /// Whether the successor is among these segments, or one of them shows that a later opening ended the log before
+    /// it. `header` is of the segment that names it.
     pub(super) fn is_among(&self, header: &SegmentHeader, segments: &[Segment]) -> bool {
         let ended_before = header.start..=self.start;
         segments.iter().map(|segment| segment.header).any(|other| match other.incarnation.cmp(&self.incarnation) {

@@ -6,7 +6,7 @@ use ecotone_substrate::{
 };
 use ecotone_testkit::sim::SimStorage;
 
-use crate::house::*;
+use crate::fixture::*;
 
 /// Six of them fill a segment.
 const BODY: [u8; 10_000] = [1; 10_000];
@@ -17,57 +17,61 @@ fn put_some(wal: &Wal, count: u32) {
     (0..count).for_each(|_| _ = put(wal, &BODY, Durability::Buffered).unwrap());
 }
 
-fn files(house: &House) -> usize {
-    house.disk.list().unwrap().len()
+fn files(fixture: &Fixture) -> usize {
+    fixture.disk.list().unwrap().len()
 }
 
 #[test]
 fn a_segment_is_made_when_less_than_half_of_one_is_left() {
-    let (house, wal) = fresh();
+    let (fixture, wal) = fresh();
     put_some(&wal, 3);
-    assert_eq!((house.scheduler.debt(), files(&house)), (0, 2));
+    assert_eq!((fixture.scheduler.debt(), files(&fixture)), (0, 2));
     put_some(&wal, 1);
-    assert_eq!((house.scheduler.debt(), files(&house)), (1, 2));
-    assert!(house.scheduler.run_one());
-    assert_eq!((house.scheduler.debt(), files(&house)), (0, 3));
+    assert_eq!((fixture.scheduler.debt(), files(&fixture)), (1, 2));
+    assert!(fixture.scheduler.run_one());
+    assert_eq!((fixture.scheduler.debt(), files(&fixture)), (0, 3));
     put_some(&wal, 5);
-    assert_eq!((house.scheduler.debt(), files(&house)), (0, 3), "there is room for most of another");
+    assert_eq!((fixture.scheduler.debt(), files(&fixture)), (0, 3), "there is room for most of another");
     put_some(&wal, 1);
-    assert_eq!(house.scheduler.debt(), 1);
+    assert_eq!(fixture.scheduler.debt(), 1);
 }
 
 #[test]
 fn writers_go_on_while_a_segment_is_made_and_who_needs_it_makes_no_other() {
-    let house = House::threaded(&SimStorage::new(2));
-    let wal = house.create(OPTIONS).unwrap();
-    house.disk.hold(THIRD, 0);
+    let fixture = Fixture::threaded(&SimStorage::new(2));
+    let wal = fixture.create(OPTIONS).unwrap();
+    fixture.disk.hold(THIRD, 0);
     put_some(&wal, 4);
-    house.disk.wait_blocked(THIRD, 0);
+    fixture.disk.wait_blocked(THIRD, 0);
     put_some(&wal, 1);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| put_some(&wal, 2));
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert!(!writer.is_finished(), "it is not room yet");
-        house.disk.release(THIRD, 0);
+        fixture.disk.release(THIRD, 0);
         writer.join().unwrap();
     });
-    assert_eq!(files(&house), 3);
+    assert_eq!(files(&fixture), 3);
 }
 
 #[test]
 fn a_full_disk_is_told_to_the_writer_who_needs_the_segment_and_not_asked_again_before() {
-    let (house, wal) = fresh();
-    house.disk.space_limit(house.disk.space_used());
+    let (fixture, wal) = fresh();
+    fixture.disk.space_limit(fixture.disk.space_used());
     put_some(&wal, 4);
-    assert!(house.scheduler.run_one());
-    assert_eq!(files(&house), 2, "what was made of it is gone");
+    assert!(fixture.scheduler.run_one());
+    assert_eq!(files(&fixture), 2, "what was made of it is gone");
     put_some(&wal, 1);
-    assert!(house.scheduler.debt() == 0 && house.health.check().is_ok());
+    assert!(fixture.scheduler.debt() == 0 && fixture.health.check().is_ok());
     let full = (0..10).find_map(|_| put(&wal, &BODY, Durability::Buffered).err()).expect("there is no room");
-    assert!(full.is_no_space() && house.health.check().is_ok(), "{full}");
-    house.disk.space_limit(u64::MAX);
+    assert!(full.is_no_space() && fixture.health.check().is_ok(), "{full}");
+    fixture.disk.space_limit(u64::MAX);
     put_some(&wal, 5);
-    assert_eq!((house.scheduler.debt(), files(&house)), (1, 3), "the writer has made one, and another is asked for");
-    assert!(house.scheduler.run_one());
-    assert_eq!(files(&house), 4);
+    assert_eq!(
+        (fixture.scheduler.debt(), files(&fixture)),
+        (1, 3),
+        "the writer has made one, and another is asked for"
+    );
+    assert!(fixture.scheduler.run_one());
+    assert_eq!(files(&fixture), 4);
 }

@@ -11,22 +11,22 @@ use ecotone_substrate::{
 use ecotone_testkit::sim::{Crash, SimStorage};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use crate::house::*;
+use crate::fixture::*;
 
 /// Bytes of a segment before the log's first byte.
 const HEADER: u64 = 4096;
 
 /// A log of five short records, its file, and the end of each record.
 fn short_log() -> (SimStorage, FileId, Vec<Seen>, Vec<Seq>) {
-    let (house, wal) = fresh();
+    let (fixture, wal) = fresh();
     let body = |i: u8| vec![i; 3 + usize::from(i)];
     let (seen, ends) = (1..6).map(|i| (put(&wal, &body(i), Durability::Sync).unwrap(), wal.tail())).unzip();
-    let used = house.disk.files().into_iter().find(|(_, bytes)| bytes[4096..].iter().any(|&byte| byte != 0));
-    (house.disk.crash(Crash::KeepAll), used.unwrap().0, seen, ends)
+    let used = fixture.disk.files().into_iter().find(|(_, bytes)| bytes[4096..].iter().any(|&byte| byte != 0));
+    (fixture.disk.crash(Crash::KeepAll), used.unwrap().0, seen, ends)
 }
 
 fn recover(disk: &SimStorage, replay: Replay) -> Result<Vec<Seen>, Error> {
-    House::on(disk).recover(OPTIONS, replay).map(|(_, seen)| seen)
+    Fixture::on(disk).recover(OPTIONS, replay).map(|(_, seen)| seen)
 }
 
 /// The end of the fourth record: the mark before the fifth says that it was synced, and nothing says it of the fifth.
@@ -93,13 +93,14 @@ fn damage_of_several_records_is_told_by_any_mark_behind_it() {
 
 #[test]
 fn a_tail_that_was_never_synced_may_be_torn_anywhere() {
-    let (house, wal) = fresh();
+    let (fixture, wal) = fresh();
     let kept: Vec<Seen> = (0..3_u8).map(|i| put(&wal, &[i; 50], Durability::Sync).unwrap()).collect();
     let from = wal.tail();
     let loose: Vec<Seen> = (3..9_u8).map(|i| put(&wal, &[i; 50], Durability::Buffered).unwrap()).collect();
-    let file = house.disk.files().into_iter().find(|(_, bytes)| bytes[4096..].iter().any(|&byte| byte != 0)).unwrap().0;
+    let file =
+        fixture.disk.files().into_iter().find(|(_, bytes)| bytes[4096..].iter().any(|&byte| byte != 0)).unwrap().0;
     for position in from..wal.tail() {
-        let torn = house.disk.crash(Crash::KeepAll);
+        let torn = fixture.disk.crash(Crash::KeepAll);
         torn.flip_bit(file, HEADER + position - 1, 0);
         let whole = loose.iter().take_while(|record| end(record) <= position).count();
         assert_eq!(recover(&torn, FRESH).unwrap(), [&kept[..], &loose[..whole]].concat(), "position {position}");
@@ -117,9 +118,9 @@ fn damage_below_a_position_that_the_manifest_knows_is_an_error() {
 
 #[test]
 fn a_later_segment_tells_that_the_middle_was_synced() {
-    let (house, wal) = fresh();
+    let (fixture, wal) = fresh();
     (0..20_u8).for_each(|i| _ = put(&wal, &[i; 10_000], Durability::Sync).unwrap());
-    let disk = house.disk.crash(Crash::DropAll);
+    let disk = fixture.disk.crash(Crash::DropAll);
     for file in disk.files().into_keys() {
         let hurt = disk.crash(Crash::DropAll);
         hurt.flip_bit(file, HEADER + 100, 3);
@@ -160,7 +161,7 @@ fn a_missing_replay_position_is_an_error() {
 fn a_segment_of_another_database_or_length_is_an_error() {
     let (disk, file, ..) = short_log();
     for replay in [FRESH, Replay { segment: Some(1), ..FRESH }] {
-        let other = House::on(&disk).open(DATABASE + 1, OPTIONS).unwrap();
+        let other = Fixture::on(&disk).open(DATABASE + 1, OPTIONS).unwrap();
         let error = other.recover(replay, &mut |_, _| Ok(())).unwrap_err();
         assert!(error.is_corruption() && error.to_string().contains("another database"), "{error}");
         let cut = disk.crash(Crash::KeepAll);
@@ -178,7 +179,7 @@ fn what_a_newer_version_wrote_is_refused() {
     let sum = ecotone_sys::checksum::crc32c(0, &sector[..SECTOR - 4]);
     sector[SECTOR - 4..].copy_from_slice(&sum.to_le_bytes());
     disk.patch(file, 0, &sector);
-    let error = House::on(&disk).open(DATABASE, OPTIONS).unwrap_err();
+    let error = Fixture::on(&disk).open(DATABASE, OPTIONS).unwrap_err();
     assert!(matches!(error, Error::NewerFormat { found: 4, known: 3, .. }), "{error}");
     let at = Location { file, offset: 4096 };
     assert!(matches!(Record::decode(4, b"", at), Err(Error::NewerFormat { found: 4, .. })));
@@ -252,29 +253,29 @@ fn absurd_headers_are_refused() {
 }
 
 /// Fails the first I/O from now on that `wanted` names.
-fn fail_next(house: &House, wanted: &str, ahead: u64) {
-    let index = house.disk.io_index() + ahead;
+fn fail_next(fixture: &Fixture, wanted: &str, ahead: u64) {
+    let index = fixture.disk.io_index() + ahead;
     println!("{wanted} at {index}");
-    house.disk.fail_at(index, ErrorKind::Other);
+    fixture.disk.fail_at(index, ErrorKind::Other);
 }
 
 #[test]
 fn a_failed_write_or_sync_stops_the_log_for_good() {
     for (what, ahead) in [("write", 0), ("sync", 1)] {
-        let (house, wal) = fresh();
+        let (fixture, wal) = fresh();
         let kept = put(&wal, b"kept", Durability::Sync).unwrap();
         let waiting = append(&wal, b"waiting").unwrap();
-        fail_next(&house, what, ahead);
+        fail_next(&fixture, what, ahead);
         let error = put(&wal, b"lost", Durability::Sync).unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
-        let io = house.disk.io_index();
+        let io = fixture.disk.io_index();
         for result in
             [wal.commit(waiting.end, Durability::Sync), wal.sync_through(waiting.seq), append(&wal, b"x").map(|_| ())]
         {
             assert!(matches!(result, Err(Error::Poisoned { .. })), "{result:?}");
         }
         wal.commit(kept.0, Durability::Sync).unwrap();
-        assert_eq!(house.disk.io_index(), io, "nothing is retried");
-        assert_eq!(recover(&house.disk.crash(Crash::DropAll), FRESH).unwrap(), [kept]);
+        assert_eq!(fixture.disk.io_index(), io, "nothing is retried");
+        assert_eq!(recover(&fixture.disk.crash(Crash::DropAll), FRESH).unwrap(), [kept]);
     }
 }

@@ -3,23 +3,23 @@
 use ecotone_substrate::{
     codec::hex,
     storage::FileId,
-    wal::{BatchEncoder, Durability, RecordKind, Room, SegmentHeader, Successor},
+    wal::{BatchEncoder, Durability, RecordKind, ReservationKind, SegmentHeader, Successor},
 };
 
-use crate::house::*;
+use crate::fixture::*;
 
 #[test]
 fn segment() {
-    let (house, wal) = fresh();
+    let (fixture, wal) = fresh();
     let mut body = Vec::new();
     let mut encoder = BatchEncoder::new(&mut body, 2);
     encoder.push(1, b"key", Some(b"a value of twenty-six bytes"));
     encoder.push(300, b"gone", None);
-    let placed = wal.append(wal.reserve(Room::Write, body.len()).unwrap(), RecordKind::Batch, &body, |_| ());
+    let placed = wal.append(wal.reserve(ReservationKind::Write, body.len()).unwrap(), RecordKind::Batch, &body, |_| ());
     wal.commit(placed.end, Durability::Sync).unwrap();
     put(&wal, b"change", Durability::Sync).unwrap();
     let bytes =
-        house.disk.files().into_iter().find(|(id, bytes)| matches!(id, FileId::Log(_)) && bytes[0] != 0).unwrap().1;
+        fixture.disk.files().into_iter().find(|(id, bytes)| matches!(id, FileId::Log(_)) && bytes[0] != 0).unwrap().1;
     let labels = [
         (8, "magic"),
         (4, "format version"),

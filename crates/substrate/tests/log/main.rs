@@ -2,12 +2,12 @@
 
 mod ahead;
 mod damage;
+mod fixture;
 mod golden;
-mod house;
 mod lives;
-mod remains;
 mod room;
 mod round_trip;
+mod salvage;
 mod story;
 mod successors;
 mod threads;

@@ -9,16 +9,16 @@ use ecotone_substrate::{
     Error,
     scheduler::Priority,
     storage::Storage,
-    wal::{Durability, RecordKind, Replay, Room, Wal, WalOptions},
+    wal::{Durability, RecordKind, Replay, ReservationKind, Wal, WalOptions},
 };
 use ecotone_testkit::sim::{Crash, SimStorage};
 use parking_lot::Mutex;
 
-use crate::house::*;
+use crate::fixture::*;
 
 const BODY: [u8; 10_000] = [1; 10_000];
 
-fn fill(wal: &Wal, room: Room) -> Result<(), Error> {
+fn fill(wal: &Wal, room: ReservationKind) -> Result<(), Error> {
     loop {
         let reservation = wal.reserve(room, BODY.len())?;
         let placed = wal.append(reservation, RecordKind::Structure, &BODY, |_| ());
@@ -27,9 +27,9 @@ fn fill(wal: &Wal, room: Room) -> Result<(), Error> {
 }
 
 /// Has `job` run in the background whenever the log calls for relief.
-fn on_call(house: &House, wal: &Arc<Wal>, job: impl Fn(&Wal) + Send + Sync + 'static) -> Arc<AtomicUsize> {
+fn on_call(fixture: &Fixture, wal: &Arc<Wal>, job: impl Fn(&Wal) + Send + Sync + 'static) -> Arc<AtomicUsize> {
     let (calls, job) = (Arc::new(AtomicUsize::new(0)), Arc::new(job));
-    let (scheduler, counted, log) = (Arc::downgrade(&house.scheduler), calls.clone(), Arc::downgrade(wal));
+    let (scheduler, counted, log) = (Arc::downgrade(&fixture.scheduler), calls.clone(), Arc::downgrade(wal));
     wal.on_half_full(Box::new(move || {
         counted.fetch_add(1, Ordering::SeqCst);
         let (job, log) = (job.clone(), log.clone());
@@ -42,9 +42,9 @@ fn on_call(house: &House, wal: &Arc<Wal>, job: impl Fn(&Wal) + Send + Sync + 'st
 
 #[test]
 fn a_writer_waits_for_truncation_and_goes_on() {
-    let (house, wal) = fresh();
+    let (fixture, wal) = fresh();
     let most = Arc::new(AtomicUsize::new(0));
-    let calls = on_call(&house, &wal, |wal| wal.truncate(wal.tail()));
+    let calls = on_call(&fixture, &wal, |wal| wal.truncate(wal.tail()));
     for _ in 0..1000 {
         put(&wal, &BODY, Durability::Buffered).unwrap();
         most.fetch_max(usize::try_from(wal.used()).unwrap(), Ordering::SeqCst);
@@ -55,8 +55,8 @@ fn a_writer_waits_for_truncation_and_goes_on() {
 
 #[test]
 fn half_full_calls_once_and_again_after_relief() {
-    let (house, wal) = fresh();
-    let calls = on_call(&house, &wal, |_| ());
+    let (fixture, wal) = fresh();
+    let calls = on_call(&fixture, &wal, |_| ());
     let fill_to = |bytes| {
         while wal.used() < bytes {
             put(&wal, &BODY, Durability::Buffered).unwrap();
@@ -73,48 +73,48 @@ fn half_full_calls_once_and_again_after_relief() {
 
 #[test]
 fn relief_that_did_not_make_enough_is_called_for_before_the_log_is_full() {
-    let (house, wal) = fresh();
+    let (fixture, wal) = fresh();
     // While the first relief works, writers fill the log to nearly its limit.
-    let calls = on_call(&house, &wal, |wal| wal.truncate(wal.tail() - OPTIONS.limit_bytes / 4));
+    let calls = on_call(&fixture, &wal, |wal| wal.truncate(wal.tail() - OPTIONS.limit_bytes / 4));
     while wal.used() < OPTIONS.limit_bytes - 20_000 {
         put(&wal, &BODY, Durability::Buffered).unwrap();
     }
     wal.truncate(wal.tail() - OPTIONS.limit_bytes / 4 * 3);
     assert_eq!(calls.load(Ordering::SeqCst), 2);
-    while house.scheduler.run_one() {}
+    while fixture.scheduler.run_one() {}
     assert_eq!((calls.load(Ordering::SeqCst), wal.used()), (2, OPTIONS.limit_bytes / 4), "the second made enough");
 }
 
 #[test]
 fn writers_to_a_nearly_full_log_are_slowed_down_and_others_are_not() {
-    let house = House::threaded(&SimStorage::new(3));
-    let wal = house.create(OPTIONS).unwrap();
+    let fixture = Fixture::threaded(&SimStorage::new(3));
+    let wal = fixture.create(OPTIONS).unwrap();
     let delays = || wal.stats().into_iter().find(|(name, _)| *name == "delays").unwrap().1;
     while wal.used() < OPTIONS.limit_bytes / 4 * 3 {
         put(&wal, &BODY, Durability::Buffered).unwrap();
     }
     assert_eq!(delays(), 0);
-    drop(wal.reserve(Room::Structure, BODY.len()).unwrap());
+    drop(wal.reserve(ReservationKind::Structure, BODY.len()).unwrap());
     while wal.used() < OPTIONS.limit_bytes - 20_000 {
         put(&wal, &BODY, Durability::Buffered).unwrap();
     }
     let before = delays();
     assert!(before > 0);
-    (0..100).for_each(|_| drop(wal.reserve(Room::Structure, BODY.len()).unwrap()));
+    (0..100).for_each(|_| drop(wal.reserve(ReservationKind::Structure, BODY.len()).unwrap()));
     assert_eq!(delays(), before, "whoever makes room is not delayed");
 }
 
 #[test]
 fn nobody_waits_for_relief_that_has_failed() {
-    let house = House::threaded(&SimStorage::new(3));
-    let wal = house.create(OPTIONS).unwrap();
+    let fixture = Fixture::threaded(&SimStorage::new(3));
+    let wal = fixture.create(OPTIONS).unwrap();
     let delays = || wal.stats().into_iter().find(|(name, _)| *name == "delays").unwrap().1;
     let fill = || {
         while wal.used() < OPTIONS.limit_bytes - 20_000 {
             put(&wal, &BODY, Durability::Buffered).unwrap();
         }
     };
-    wal.relief_failed(Error::NoSpace { file: "manifest.9".into(), wanted: 1 });
+    wal.reclaim_failed(Error::NoSpace { file: "manifest.9".into(), wanted: 1 });
     fill();
     assert_eq!(delays(), 0);
     wal.truncate(wal.tail());
@@ -124,12 +124,12 @@ fn nobody_waits_for_relief_that_has_failed() {
 
 #[test]
 fn a_log_of_few_records_may_be_long() {
-    let (house, options) = (House::on(&SimStorage::new(1)), WalOptions { longest_bytes: 4 << 20, ..OPTIONS });
-    let wal = house.create(options).unwrap();
-    let calls = on_call(&house, &wal, |_| ());
+    let (fixture, options) = (Fixture::on(&SimStorage::new(1)), WalOptions { longest_bytes: 4 << 20, ..OPTIONS });
+    let wal = fixture.create(options).unwrap();
+    let calls = on_call(&fixture, &wal, |_| ());
     let write = |i: u64| {
         put(&wal, &BODY[..1_000], Durability::Buffered).unwrap();
-        wal.weigh(wal.tail(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15), 1_000);
+        wal.count_distinct(wal.tail(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15), 1_000);
     };
     (0..1_900).for_each(|i| write(i % 100));
     assert!(wal.used() > OPTIONS.limit_bytes && wal.weight() <= wal.used() && calls.load(Ordering::SeqCst) == 0);
@@ -141,28 +141,28 @@ fn a_log_of_few_records_may_be_long() {
 
 #[test]
 fn a_log_that_opens_more_than_half_full_calls_at_once() {
-    let (house, wal) = fresh();
+    let (fixture, wal) = fresh();
     (0..80).for_each(|_| _ = put(&wal, &BODY, Durability::Buffered).unwrap());
-    let house = House::on(&house.disk.crash(Crash::KeepAll));
-    let (wal, _) = house.recover(OPTIONS, FRESH).unwrap();
-    assert_eq!(on_call(&house, &wal, |_| ()).load(Ordering::SeqCst), 1);
+    let fixture = Fixture::on(&fixture.disk.crash(Crash::KeepAll));
+    let (wal, _) = fixture.recover(OPTIONS, FRESH).unwrap();
+    assert_eq!(on_call(&fixture, &wal, |_| ()).load(Ordering::SeqCst), 1);
 }
 
 #[test]
 fn failed_relief_ends_the_wait_with_its_cause_and_later_relief_helps() {
-    let (house, wal) = fresh();
+    let (fixture, wal) = fresh();
     let full = Arc::new(Mutex::new(true));
     let disk_is_full = full.clone();
-    on_call(&house, &wal, move |wal| match *disk_is_full.lock() {
-        true => wal.relief_failed(Error::NoSpace { file: "manifest.9".into(), wanted: 1 }),
+    on_call(&fixture, &wal, move |wal| match *disk_is_full.lock() {
+        true => wal.reclaim_failed(Error::NoSpace { file: "manifest.9".into(), wanted: 1 }),
         false => wal.truncate(wal.tail()),
     });
-    let error = fill(&wal, Room::Write).unwrap_err();
+    let error = fill(&wal, ReservationKind::Write).unwrap_err();
     assert!(error.to_string().contains("manifest.9"), "{error}");
     let used = wal.used();
-    let error = fill(&wal, Room::Delete).unwrap_err();
+    let error = fill(&wal, ReservationKind::Delete).unwrap_err();
     assert!(error.is_no_space() && wal.used() > used + OPTIONS.segment_bytes / 2, "deletes go on for a segment");
-    let reservation = wal.reserve(Room::Structure, BODY.len()).expect("structure never waits");
+    let reservation = wal.reserve(ReservationKind::Structure, BODY.len()).expect("structure never waits");
     drop(reservation);
     *full.lock() = false;
     put(&wal, &BODY, Durability::Sync).unwrap();
@@ -170,47 +170,47 @@ fn failed_relief_ends_the_wait_with_its_cause_and_later_relief_helps() {
 
 #[test]
 fn poison_ends_the_wait() {
-    let (house, wal) = fresh();
-    let health = house.health.clone();
-    on_call(&house, &wal, move |wal| {
+    let (fixture, wal) = fresh();
+    let health = fixture.health.clone();
+    on_call(&fixture, &wal, move |wal| {
         if wal.used() > OPTIONS.limit_bytes * 3 / 4 {
             health.poison(Error::Invalid("on purpose".into()));
         }
     });
-    assert!(matches!(fill(&wal, Room::Write), Err(Error::Poisoned { .. })));
+    assert!(matches!(fill(&wal, ReservationKind::Write), Err(Error::Poisoned { .. })));
 }
 
 #[test]
 fn a_full_disk_is_told_before_anything_is_promised_and_passes() {
-    let (house, wal) = fresh();
-    let disk = &house.disk;
+    let (fixture, wal) = fresh();
+    let disk = &fixture.disk;
     disk.space_limit(disk.space_used() + 5 * OPTIONS.segment_bytes / 2);
     let files = |disk: &SimStorage| disk.list().unwrap().len();
-    let error = fill(&wal, Room::Write).unwrap_err();
+    let error = fill(&wal, ReservationKind::Write).unwrap_err();
     assert!(error.is_no_space(), "{error}");
     assert_eq!(files(disk), 4, "the half-made segment is gone");
     let tail = wal.tail();
-    assert!(fill(&wal, Room::Delete).unwrap_err().is_no_space());
+    assert!(fill(&wal, ReservationKind::Delete).unwrap_err().is_no_space());
     assert!(wal.tail() - tail > OPTIONS.segment_bytes / 2, "a segment was held back for deletes");
-    assert!(wal.reserve(Room::Structure, BODY.len()).unwrap_err().is_no_space());
-    let reader = House::on(&disk.crash(Crash::KeepAll));
+    assert!(wal.reserve(ReservationKind::Structure, BODY.len()).unwrap_err().is_no_space());
+    let reader = Fixture::on(&disk.crash(Crash::KeepAll));
     reader.disk.space_limit(u64::MAX);
     assert_eq!(reader.recover(OPTIONS, FRESH).unwrap().0.tail(), wal.tail());
     wal.truncate(tail);
     put(&wal, &BODY, Durability::Sync).expect("recycled segments need no space");
-    assert!(fill(&wal, Room::Write).unwrap_err().is_no_space());
+    assert!(fill(&wal, ReservationKind::Write).unwrap_err().is_no_space());
     disk.space_limit(u64::MAX);
     put(&wal, &BODY, Durability::Sync).expect("with space, work resumes");
-    assert!(house.health.check().is_ok());
+    assert!(fixture.health.check().is_ok());
 }
 
 #[test]
 fn an_open_needs_no_space_while_a_segment_is_spare() {
-    let (house, wal) = fresh();
+    let (fixture, wal) = fresh();
     let kept = put(&wal, &BODY, Durability::Sync).unwrap();
-    let disk = house.disk.crash(Crash::DropAll);
+    let disk = fixture.disk.crash(Crash::DropAll);
     disk.space_limit(disk.space_used());
-    let (wal, seen) = House::on(&disk).recover(OPTIONS, FRESH).unwrap();
+    let (wal, seen) = Fixture::on(&disk).recover(OPTIONS, FRESH).unwrap();
     assert_eq!(seen, [kept]);
     assert!(put(&wal, b"no", Durability::Sync).unwrap_err().is_no_space());
     let replay = Replay { from: wal.tail(), ..FRESH };
@@ -222,7 +222,7 @@ fn an_open_needs_no_space_while_a_segment_is_spare() {
 fn a_reservation_that_is_dropped_gives_its_room_back() {
     let (_, wal) = fresh();
     for _ in 0..1000 {
-        drop(wal.reserve(Room::Write, 900_000).unwrap());
+        drop(wal.reserve(ReservationKind::Write, 900_000).unwrap());
     }
     let options = WalOptions { ..wal.options() };
     assert_eq!((wal.used(), options), (0, OPTIONS));
@@ -231,13 +231,13 @@ fn a_reservation_that_is_dropped_gives_its_room_back() {
 #[test]
 fn a_reservation_that_finds_the_buffer_promised_waits_for_its_use() {
     let disk = SimStorage::new(3);
-    let house = House::threaded(&disk);
-    let wal = house.create(WalOptions { limit_bytes: 8 << 20, longest_bytes: 8 << 20, ..OPTIONS }).unwrap();
+    let fixture = Fixture::threaded(&disk);
+    let wal = fixture.create(WalOptions { limit_bytes: 8 << 20, longest_bytes: 8 << 20, ..OPTIONS }).unwrap();
     let body = vec![1; 900_000];
-    let first = wal.reserve(Room::Write, body.len()).unwrap();
+    let first = wal.reserve(ReservationKind::Write, body.len()).unwrap();
     std::thread::scope(|scope| {
         let second = scope.spawn(|| {
-            let reservation = wal.reserve(Room::Write, body.len()).unwrap();
+            let reservation = wal.reserve(ReservationKind::Write, body.len()).unwrap();
             wal.append(reservation, RecordKind::Structure, &body, |_| ())
         });
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -252,20 +252,20 @@ fn a_reservation_that_finds_the_buffer_promised_waits_for_its_use() {
 #[should_panic(expected = "longer than its reservation")]
 fn a_body_longer_than_reserved_is_a_bug() {
     let (_, wal) = fresh();
-    let reservation = wal.reserve(Room::Write, 3).unwrap();
+    let reservation = wal.reserve(ReservationKind::Write, 3).unwrap();
     wal.append(reservation, RecordKind::Structure, b"four", |_| ());
 }
 
 #[test]
 fn spare_segments_go_but_for_the_next_and_what_is_promised() {
-    let (house, wal) = fresh();
-    let files = || house.disk.list().unwrap().len();
+    let (fixture, wal) = fresh();
+    let files = || fixture.disk.list().unwrap().len();
     while wal.used() < OPTIONS.limit_bytes - 20_000 {
         put(&wal, &BODY, Durability::Sync).unwrap();
     }
     wal.truncate(wal.tail());
     let full = files();
-    let promised = wal.reserve(Room::Write, 900_000).unwrap();
+    let promised = wal.reserve(ReservationKind::Write, 900_000).unwrap();
     wal.shrink();
     let with_promise = files();
     let placed = wal.append(promised, RecordKind::Batch, &[5; 900_000], |_| ());
@@ -280,6 +280,7 @@ fn spare_segments_go_but_for_the_next_and_what_is_promised() {
     let from = wal.tail();
     let all: Vec<Seen> = (0..20_u8).map(|i| put(&wal, &vec![i; 40_000], Durability::Sync).unwrap()).collect();
     wal.shrink();
-    let (_, seen) = House::on(&house.disk.crash(Crash::DropAll)).recover(OPTIONS, Replay { from, ..FRESH }).unwrap();
+    let (_, seen) =
+        Fixture::on(&fixture.disk.crash(Crash::DropAll)).recover(OPTIONS, Replay { from, ..FRESH }).unwrap();
     assert_eq!(seen, all);
 }

@@ -11,7 +11,7 @@ use ecotone_substrate::{
 use ecotone_testkit::sim::{Crash, SimStorage};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use crate::house::*;
+use crate::fixture::*;
 
 /// What is known of the log besides its bytes.
 struct Story {
@@ -107,7 +107,7 @@ pub(crate) fn story(seed: u64, lives: usize) -> usize {
     let options =
         WalOptions { first_bytes: 64 << 10, segment_bytes: 64 << 10, limit_bytes: 8 << 20, longest_bytes: 8 << 20 };
     let disk = SimStorage::new(seed);
-    let wal = House::on(&disk).create(options).unwrap();
+    let wal = Fixture::on(&disk).create(options).unwrap();
     let random = SmallRng::seed_from_u64(seed);
     let mut story = Story {
         random,
@@ -135,7 +135,7 @@ pub(crate) fn story(seed: u64, lives: usize) -> usize {
         if story.random.random_bool(0.25) {
             disk.crash_at(disk.io_index() + story.random.random_range(0..25));
         }
-        wal = match House::on(&disk).recover(options, story.manifest) {
+        wal = match Fixture::on(&disk).recover(options, story.manifest) {
             Ok((recovered, seen)) => {
                 story.judge(seen, &recovered, survived);
                 Some(recovered)
@@ -153,26 +153,26 @@ pub(crate) fn story(seed: u64, lives: usize) -> usize {
 /// A record of a former life stands where the log of this one ends, which fits by its position: a crash that tears the
 /// last page keeps what was in its other sectors. It does not count.
 pub(crate) fn former_life() {
-    let (house, wal) = fresh();
+    let (fixture, wal) = fresh();
     let first = put(&wal, &[1; 600], Durability::Sync).unwrap();
-    let image = house.disk.crash(Crash::KeepAll);
-    let former = House::on(&image.crash(Crash::KeepAll));
+    let image = fixture.disk.crash(Crash::KeepAll);
+    let former = Fixture::on(&image.crash(Crash::KeepAll));
     let (wal, _) = former.recover(OPTIONS, FRESH).unwrap();
     put(&wal, &[2; 600], Durability::Buffered).unwrap();
     let stale = put(&wal, &[3; 600], Durability::Sync).unwrap();
     let (file, at) = place(&former.disk, stale.0);
     let left = former.disk.files()[&file][at as usize..][..(end(&stale) - stale.0) as usize].to_vec();
 
-    let between = House::on(&image);
+    let between = Fixture::on(&image);
     drop(between.recover(OPTIONS, FRESH).unwrap());
-    let house = House::on(&between.disk.crash(Crash::KeepAll));
-    let (wal, _) = house.recover(OPTIONS, FRESH).unwrap();
+    let fixture = Fixture::on(&between.disk.crash(Crash::KeepAll));
+    let (wal, _) = fixture.recover(OPTIONS, FRESH).unwrap();
     let second = put(&wal, &[4; 600], Durability::Sync).unwrap();
     assert_eq!(end(&second), stale.0);
-    let disk = house.disk.crash(Crash::KeepAll);
+    let disk = fixture.disk.crash(Crash::KeepAll);
     let (file, at) = place(&disk, end(&second) - 1);
     let mut torn = disk.files()[&file].clone();
     torn[at as usize + 1..][..left.len()].copy_from_slice(&left);
     disk.put(file, &torn);
-    assert_eq!(House::on(&disk).recover(OPTIONS, FRESH).unwrap().1, [first, second]);
+    assert_eq!(Fixture::on(&disk).recover(OPTIONS, FRESH).unwrap().1, [first, second]);
 }

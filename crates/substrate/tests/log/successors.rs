@@ -8,7 +8,7 @@ use ecotone_substrate::{
 };
 use ecotone_testkit::sim::{Crash, SimStorage};
 
-use crate::house::*;
+use crate::fixture::*;
 
 /// What a manifest of the first session knows.
 const NAMED: Replay = Replay { segment: Some(1), ..FRESH };
@@ -29,7 +29,7 @@ fn lose(disk: &SimStorage, file: FileId, how: &str) {
 }
 
 fn recover(disk: &SimStorage, replay: Replay) -> Result<Vec<Seen>, Error> {
-    House::on(disk).recover(OPTIONS, replay).map(|(_, seen)| seen)
+    Fixture::on(disk).recover(OPTIONS, replay).map(|(_, seen)| seen)
 }
 
 /// Loses each file of a log in each way. Gives the files without which it is not whole.
@@ -57,41 +57,41 @@ fn lose_each(disk: &SimStorage, replay: Replay, whole: &[Seen]) -> Vec<FileId> {
 }
 
 /// As many records as fill some segments, each synced.
-fn fill(count: u8) -> (House, std::sync::Arc<ecotone_substrate::wal::Wal>, Vec<Seen>) {
-    let (house, wal) = fresh();
+fn fill(count: u8) -> (Fixture, std::sync::Arc<ecotone_substrate::wal::Wal>, Vec<Seen>) {
+    let (fixture, wal) = fresh();
     let seen = (0..count).map(|i| put(&wal, &[i; 10_000], Durability::Sync).unwrap()).collect();
-    (house, wal, seen)
+    (fixture, wal, seen)
 }
 
 #[test]
 fn every_segment_of_a_session_is_missed() {
     for count in [1, 5, 8, 20] {
-        let (house, wal, seen) = fill(count);
+        let (fixture, wal, seen) = fill(count);
         let segments = wal.used().div_ceil(OPTIONS.segment_bytes - HEADER) as usize;
-        let needed = lose_each(&house.disk.crash(Crash::DropAll), NAMED, &seen);
+        let needed = lose_each(&fixture.disk.crash(Crash::DropAll), NAMED, &seen);
         assert_eq!(needed.len(), segments, "{needed:?} of {count} records");
     }
 }
 
 #[test]
 fn a_segment_that_begins_where_the_one_before_is_full_is_missed() {
-    let (house, wal) = fresh();
+    let (fixture, wal) = fresh();
     // The first record ends with its segment, and is synced before anything follows.
     let frame = 9 + 1;
     let first = put(&wal, &vec![1; (OPTIONS.segment_bytes - HEADER) as usize - frame], Durability::Sync).unwrap();
     assert_eq!(end(&first), OPTIONS.segment_bytes - HEADER + 1);
     let second = put(&wal, &[2; 100], Durability::Sync).unwrap();
-    let needed = lose_each(&house.disk.crash(Crash::DropAll), NAMED, &[first, second]);
+    let needed = lose_each(&fixture.disk.crash(Crash::DropAll), NAMED, &[first, second]);
     assert_eq!(needed.len(), 2);
 }
 
 #[test]
 fn the_first_segment_of_each_session_is_missed() {
-    let (house, wal, mut seen) = fill(3);
-    let mut disk = house.disk.crash(Crash::DropAll);
+    let (fixture, wal, mut seen) = fill(3);
+    let mut disk = fixture.disk.crash(Crash::DropAll);
     drop(wal);
     for session in 0..4_u8 {
-        let (wal, _) = House::on(&disk).recover(OPTIONS, NAMED).unwrap();
+        let (wal, _) = Fixture::on(&disk).recover(OPTIONS, NAMED).unwrap();
         // Of one session nothing is left but its segment, which the next one takes the place of.
         if session != 1 {
             seen.push(put(&wal, &[session; 30_000], Durability::Sync).unwrap());
@@ -104,19 +104,19 @@ fn the_first_segment_of_each_session_is_missed() {
 
 #[test]
 fn what_a_manifest_lets_go_of_is_not_missed() {
-    let (house, wal, seen) = fill(40);
+    let (fixture, wal, seen) = fill(40);
     let from = seen[33].0;
     wal.truncate(from);
     let replay = Replay { from, synced: wal.synced(), incarnation: 1, segment: wal.segment_at(from), clean: false };
-    let disk = house.disk.crash(Crash::DropAll);
+    let disk = fixture.disk.crash(Crash::DropAll);
     let needed = lose_each(&disk, replay, &seen[33..]);
     assert!(needed.len() <= 2 && disk.files().len() > 4, "{needed:?} of {}", disk.files().len());
 }
 
 #[test]
 fn a_segment_of_another_database_is_passed_over_and_left_alone_unless_it_is_needed() {
-    let (house, _wal, seen) = fill(8);
-    let disk = house.disk.crash(Crash::DropAll);
+    let (fixture, _wal, seen) = fill(8);
+    let disk = fixture.disk.crash(Crash::DropAll);
     let header = SegmentHeader {
         database: 9,
         start: 1,
@@ -137,8 +137,8 @@ fn a_segment_of_another_database_is_passed_over_and_left_alone_unless_it_is_need
 
 #[test]
 fn a_damaged_name_matters_where_the_log_ends_and_nowhere_else() {
-    let (house, _wal, seen) = fill(8);
-    let disk = house.disk.crash(Crash::DropAll);
+    let (fixture, _wal, seen) = fill(8);
+    let disk = fixture.disk.crash(Crash::DropAll);
     let mut refused = 0;
     for (file, bytes) in disk.files().into_iter().filter(|(_, bytes)| bytes.starts_with(b"ECOTLOG")) {
         let is_last = bytes[512..1024].iter().all(|&byte| byte == 0);
@@ -198,24 +198,24 @@ fn no_crash_leaves_a_name_without_its_segment() {
         synced
     };
     for io in 0.. {
-        let (house, wal) = fresh();
-        house.disk.crash_at(house.disk.io_index() + io);
+        let (fixture, wal) = fresh();
+        fixture.disk.crash_at(fixture.disk.io_index() + io);
         let synced = write(&wal, 0);
         for seed in 0..6 {
-            let disk = house.disk.crash(if seed == 0 { Crash::DropAll } else { Crash::Random(seed + io) });
+            let disk = fixture.disk.crash(if seed == 0 { Crash::DropAll } else { Crash::Random(seed + io) });
             disk.crash_at(io % 37);
             let (mut next, mut promised) = (disk.clone(), synced);
-            if let Ok((wal, seen)) = House::on(&disk).recover(OPTIONS, NAMED) {
+            if let Ok((wal, seen)) = Fixture::on(&disk).recover(OPTIONS, NAMED) {
                 assert!(seen.last().map_or(1, end) >= synced, "I/O {io}, seed {seed}");
                 promised = write(&wal, 50).max(wal.tail().min(synced));
             }
             next = next.crash(if seed == 0 { Crash::DropAll } else { Crash::Random(seed * 7 + io) });
-            let (wal, _) = House::on(&next)
+            let (wal, _) = Fixture::on(&next)
                 .recover(OPTIONS, NAMED)
                 .unwrap_or_else(|error| panic!("I/O {io}, seed {seed}: {error}"));
             assert!(wal.tail() >= promised, "I/O {io}, seed {seed}");
         }
-        if !house.disk.is_off() {
+        if !fixture.disk.is_off() {
             assert!(io > 20, "{io} I/Os");
             return;
         }

@@ -5,11 +5,11 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use ecotone_substrate::wal::{Durability, RecordKind, Room, Wal, WalOptions};
+use ecotone_substrate::wal::{Durability, RecordKind, ReservationKind, Wal, WalOptions};
 use ecotone_testkit::sim::{Crash, SimStorage};
 use parking_lot::Mutex;
 
-use crate::house::*;
+use crate::fixture::*;
 
 const LARGE: WalOptions =
     WalOptions { first_bytes: 256 << 10, segment_bytes: 256 << 10, limit_bytes: 64 << 20, longest_bytes: 64 << 20 };
@@ -20,8 +20,8 @@ fn stat(wal: &Wal, name: &str) -> u64 {
 
 #[test]
 fn one_sync_serves_many_and_no_acknowledgement_is_lost() {
-    let house = House::threaded(&SimStorage::new(2));
-    let wal = house.create(LARGE).unwrap();
+    let fixture = Fixture::threaded(&SimStorage::new(2));
+    let wal = fixture.create(LARGE).unwrap();
     let acknowledged = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         for thread in 0..4_u8 {
@@ -38,7 +38,7 @@ fn one_sync_serves_many_and_no_acknowledgement_is_lost() {
             });
         }
     });
-    let seen: BTreeMap<_, _> = House::on(&house.disk.crash(Crash::DropAll))
+    let seen: BTreeMap<_, _> = Fixture::on(&fixture.disk.crash(Crash::DropAll))
         .recover(LARGE, FRESH)
         .unwrap()
         .1
@@ -61,14 +61,14 @@ fn one_sync_serves_many_and_no_acknowledgement_is_lost() {
 
 #[test]
 fn waiters_behind_a_sync_are_served_together() {
-    let house = House::threaded(&SimStorage::new(2));
-    let wal = house.create(LARGE).unwrap();
-    let file = house.disk.files().into_keys().find(|id| house.disk.files()[id][..8] != [0; 8]).unwrap();
+    let fixture = Fixture::threaded(&SimStorage::new(2));
+    let wal = fixture.create(LARGE).unwrap();
+    let file = fixture.disk.files().into_keys().find(|id| fixture.disk.files()[id][..8] != [0; 8]).unwrap();
     let before = stat(&wal, "syncs");
-    house.disk.hold(file, 4096);
+    fixture.disk.hold(file, 4096);
     std::thread::scope(|scope| {
         let first = scope.spawn(|| put(&wal, b"first", Durability::Sync));
-        house.disk.wait_blocked(file, 4096);
+        fixture.disk.wait_blocked(file, 4096);
         let others: Vec<_> = (0..8_u8)
             .map(|i| {
                 let wal = &wal;
@@ -78,7 +78,7 @@ fn waiters_behind_a_sync_are_served_together() {
         while stat(&wal, "records") < 9 {
             std::thread::yield_now();
         }
-        house.disk.release(file, 4096);
+        fixture.disk.release(file, 4096);
         first.join().unwrap().unwrap();
         others.into_iter().for_each(|other| _ = other.join().unwrap().unwrap());
     });
@@ -88,8 +88,8 @@ fn waiters_behind_a_sync_are_served_together() {
 
 #[test]
 fn nothing_below_the_applied_position_is_unapplied() {
-    let house = House::threaded(&SimStorage::new(2));
-    let wal = house.create(LARGE).unwrap();
+    let fixture = Fixture::threaded(&SimStorage::new(2));
+    let wal = fixture.create(LARGE).unwrap();
     let unapplied = Mutex::new(BTreeMap::new());
     let (done, looks) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn nothing_below_the_applied_position_is_unapplied() {
                 scope.spawn(move || {
                     // On until somebody has looked, which may take a while on a busy machine.
                     for _ in (0..20_000).take_while(|round| *round < 1000 || looks.load(Ordering::SeqCst) <= 10) {
-                        let reservation = wal.reserve(Room::Write, 20).unwrap();
+                        let reservation = wal.reserve(ReservationKind::Write, 20).unwrap();
                         let in_flight = wal.announce();
                         let placed = wal.append(reservation, RecordKind::Structure, &[thread; 20], |seq| {
                             _ = unapplied.lock().insert(seq, thread)

@@ -1,4 +1,4 @@
-//! A set of small numbers that knows its least member in a few steps.
+//! A set of small numbers that finds its least member in a few steps.
 
 /// A tree of bit words: a bit in an upper level says that the word below it is not zero. Three levels cover 256 Gi of
 /// chunks.
@@ -19,7 +19,7 @@ impl Bits {
         Bits { levels }
     }
 
-    /// Puts `member` in; nothing happens if it is there.
+    /// Adds `member`; does nothing if it is there.
     pub(super) fn insert(&mut self, member: usize) {
         let mut at = member;
         for level in &mut self.levels {
@@ -28,7 +28,7 @@ impl Bits {
         }
     }
 
-    /// Takes `member` out; nothing happens if it is not there.
+    /// Removes `member`; does nothing if it is not there.
     pub(super) fn remove(&mut self, member: usize) {
         let mut at = member;
         for level in &mut self.levels {

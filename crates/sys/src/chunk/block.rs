@@ -26,31 +26,31 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// `start` must be the first of the place's bytes in a mapping that stays until the place is given back.
+    /// `start` must be the first byte of the place in a mapping that stays until the place is given back.
     pub(super) fn new(arena: Arc<Arena>, start: NonNull<u8>, place: Place, tag: u8) -> Self {
         Block { start, arena, place, tag }
     }
 
-    /// Its first byte, without a reference to any: for who lets others change the bytes meanwhile.
+    /// The first byte, without a reference to any byte: for callers that let others change the bytes meanwhile.
     #[cfg(not(any(feature = "shuttle", feature = "loom")))]
     #[inline]
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Its length in bytes, likewise.
+    /// The length in bytes, also without a reference to any byte.
     #[cfg(not(any(feature = "shuttle", feature = "loom")))]
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.place.bytes()
     }
 
-    /// The tag that it counts under.
+    /// The tag under which the block is counted.
     pub fn tag(&self) -> u8 {
         self.tag
     }
 
-    /// Counts it under another tag from now on.
+    /// Counts the block under another tag from now on.
     ///
     /// # Panics
     /// If `tag` is not below [`TAGS`](super::TAGS).
@@ -59,9 +59,9 @@ impl Block {
         self.tag = tag;
     }
 
-    /// Keeps its first `bytes` alone, rounded up to cells of [`CELL_BYTES`](super::CELL_BYTES), and gives the others
-    /// back: moved to a frame that has been cut before if one has room, else where they are. What is no frame, or is
-    /// used to its end, stays as it is.
+    /// Keeps only the first `bytes`, rounded up to cells of [`CELL_BYTES`](super::CELL_BYTES), and gives the others
+    /// back. The kept cells move to a frame that was cut before if one has space, else they stay where they are. A
+    /// block that is no frame, or that is used to its end, is unchanged.
     #[must_use]
     pub fn cut(mut self, bytes: usize) -> Block {
         let Some(cells) = cells_for(bytes).filter(|_| self.place.is_frame()) else { return self };

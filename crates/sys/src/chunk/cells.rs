@@ -1,4 +1,4 @@
-//! Frames that are split into cells, and which cells of them are free.
+//! Frames that are split into cells, and the set of their free cells.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Of so many cells from the front of a frame.
+    /// A run of `count` cells at the front of a frame.
     pub(super) fn front(count: u8) -> Run {
         Run { first: 0, count }
     }
@@ -32,14 +32,14 @@ impl Run {
 /// All frames that are split, by their numbers.
 #[derive(Debug, Default)]
 pub(super) struct Cells {
-    /// Those that are free, of each.
+    /// The free cells of each split frame.
     free: BTreeMap<u32, u16>,
-    /// Frames by how many cells their longest free run has.
+    /// Frames by the length of their longest free run, in cells.
     by_room: [BTreeSet<u32>; CELLS + 1],
 }
 
 impl Cells {
-    /// Takes a run in the lowest frame that has room for it, if one has.
+    /// Takes a run in the lowest frame that has space for it, if there is one.
     pub(super) fn take(&mut self, count: u8) -> Option<(u32, Run)> {
         let frame = self.by_room[usize::from(count)..].iter().filter_map(BTreeSet::first).min().copied()?;
         let free = self.free[&frame];
@@ -50,12 +50,12 @@ impl Cells {
         Some((frame, run))
     }
 
-    /// Splits a frame that is in use, of which a run stays so.
+    /// Splits a frame that is in use; the run `used` stays in use.
     pub(super) fn split(&mut self, frame: u32, used: Run) {
         self.set(frame, !used.bits());
     }
 
-    /// Frees a run. Whether all of its frame is free now, which is none of these any more then.
+    /// Frees a run. Returns whether all of its frame is free now; such a frame is not split any more.
     pub(super) fn give_back(&mut self, frame: u32, run: Run) -> bool {
         let free = self.free[&frame] | run.bits();
         self.set(frame, free);
@@ -84,12 +84,12 @@ fn longest_run(mut bits: u16) -> usize {
     length
 }
 
-/// Bytes that a frame has left when it is [cut](super::Block::cut) to so many.
+/// Bytes that a frame keeps when it is [cut](super::Block::cut) to so many.
 pub fn cut_bytes(bytes: usize) -> usize {
     bytes.next_multiple_of(CELL_BYTES).clamp(CELL_BYTES, Size::Frame.bytes())
 }
 
-/// Cells that have so many bytes; none if a frame has no more.
+/// The number of cells for so many bytes; none if they take a whole frame.
 pub(super) fn cells_for(bytes: usize) -> Option<u8> {
     let cut = cut_bytes(bytes);
     (cut < Size::Frame.bytes()).then_some((cut / CELL_BYTES) as u8)

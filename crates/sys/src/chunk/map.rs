@@ -1,13 +1,14 @@
-//! A piece of anonymous memory from the system.
+//! A mapping of anonymous memory from the system.
 
 use std::ptr::{NonNull, null_mut};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// What a mapping is aligned to: a huge page of x86-64, and of AArch64 with pages of 4 KiB.
+/// The alignment of a mapping: a huge page of x86-64, and of AArch64 with pages of 4 KiB.
 pub(super) const HUGE_PAGE: usize = 2 << 20;
 
-/// A mapping: zeroed at first, aligned to [`HUGE_PAGE`], of huge pages where the system gives them, unmapped on drop.
+/// A mapping: zeroed at first, aligned to [`HUGE_PAGE`], made of huge pages where the system gives them, and unmapped
+/// on drop.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
@@ -41,12 +42,12 @@ impl Mapping {
         Some(Mapping { start: aligned, bytes })
     }
 
-    /// Its length.
+    /// The length in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The first byte of the part that begins `offset` bytes into the mapping.
+    /// The byte at `offset` in the mapping.
     pub(super) fn at(&self, offset: usize) -> NonNull<u8> {
         assert!(offset < self.bytes);
         // SAFETY: `offset` lies inside the mapping, which is one allocation of `bytes` bytes.
@@ -62,7 +63,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Gives a part of a mapping back.
+/// Gives a part of a mapping back to the system.
 ///
 /// # Safety
 /// The range is part of a mapping of the caller's own, and nothing points into it any more.

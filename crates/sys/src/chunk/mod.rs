@@ -1,10 +1,10 @@
-//! The one allocator of budgeted memory.
+//! The only allocator of budgeted memory.
 //!
 //! An [`Arena`] has chunks of 1 MiB up to a capacity and leases them as [`Block`]s: whole, as sixteenths (slabs), or as
-//! sixteenths of those (frames). A frame can be cut to what is used of it, in sixteenths again (cells). The lowest
-//! chunk with room is used first, so that the upper ones come free. Two neighbouring chunks are mapped together, as one
-//! huge page where the system has them, and unmapped as soon as both are wholly free. What is held is what is mapped,
-//! so rounding and fragmentation cannot hide.
+//! sixteenths of slabs (frames). A frame can be cut to its used part, in sixteenths again (cells). The lowest chunk
+//! with space is used first, so that the upper chunks become free. Two neighbouring chunks are mapped together, as one
+//! huge page where the system has huge pages, and unmapped as soon as both are wholly free. Held memory is mapped
+//! memory, so rounding and fragmentation cannot hide.
 
 mod bits;
 mod block;
@@ -29,12 +29,12 @@ use places::{Place, Places};
 pub const CHUNK_BYTES: usize = 1 << 20;
 /// Cells of a frame.
 const CELLS: usize = 16;
-/// Bytes of a cell, in which what is left of a frame is counted.
+/// Bytes of a cell, the unit in which the rest of a cut frame is counted.
 pub const CELL_BYTES: usize = Size::Frame.bytes() / CELLS;
 /// Tags are below this.
 pub const TAGS: usize = 32;
 
-/// What can be leased.
+/// The sizes that can be leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
     /// 4 KiB.
@@ -46,7 +46,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// Its bytes.
+    /// The size in bytes.
     #[inline]
     pub const fn bytes(self) -> usize {
         match self {
@@ -57,12 +57,13 @@ impl Size {
     }
 }
 
-/// Budgeted memory, shared by all who lease from it.
+/// Budgeted memory, shared by all its lessees.
 #[derive(Debug)]
 pub struct Arena {
     capacity: usize,
     state: Mutex<State>,
-    /// Bytes leased under each tag, written with the state locked and read without: who writes a record looks at it.
+    /// Bytes leased under each tag. They are written with the state locked and read without, because every write of a
+    /// record reads them.
     tagged: [AtomicUsize; TAGS],
 }
 
@@ -89,8 +90,8 @@ impl Arena {
     }
 
     /// As [`lease`](Self::lease), but `None` also if less than `keep` bytes would stay free, or if a new chunk were
-    /// needed and fewer than `keep` bytes in whole chunks would stay unused: what is kept is usable for any size,
-    /// however fragmented the rest is.
+    /// needed and fewer than `keep` bytes in whole chunks would stay unused. The kept bytes are thus usable for any
+    /// size, however fragmented the rest is.
     pub fn lease_keeping(self: &Arc<Self>, size: Size, tag: u8, keep: usize) -> Option<Block> {
         assert!(usize::from(tag) < TAGS, "tag {tag} is not below {TAGS}");
         let mut state = self.state.lock();
@@ -118,7 +119,7 @@ impl Arena {
         self.tagged[usize::from(tag)].load(Relaxed)
     }
 
-    /// What could still be leased, in bytes, if there were no fragmentation.
+    /// Bytes that could still be leased if there were no fragmentation.
     pub fn free_bytes(&self) -> usize {
         self.capacity - self.state.lock().leased
     }
@@ -130,7 +131,7 @@ impl Arena {
         self.tagged[usize::from(to)].fetch_add(bytes, Relaxed);
     }
 
-    /// Leases cells of a frame that is split and has room for them, if one is.
+    /// Leases cells of a frame that is split, if one has space for them.
     fn lease_cells(self: &Arc<Self>, cells: u8, tag: u8) -> Option<Block> {
         let mut state = self.state.lock();
         let (place, start) = state.places.take_cells(cells)?;
@@ -138,7 +139,7 @@ impl Arena {
         Some(Block::new(self.clone(), start, place, tag))
     }
 
-    /// Gives a frame back but for so many cells at its front.
+    /// Gives a frame back, except for so many cells at its front.
     fn cut(&self, frame: Place, cells: u8, tag: u8) -> Place {
         let mut state = self.state.lock();
         let place = state.places.cut(frame, cells);

@@ -1,4 +1,4 @@
-//! Which bytes of which chunk are leased.
+//! The leased and free places of all chunks.
 
 use std::ptr::NonNull;
 
@@ -14,25 +14,26 @@ const PARTS: usize = 16;
 const TOGETHER: usize = HUGE_PAGE / CHUNK_BYTES;
 const ALL: u16 = u16::MAX;
 
-/// The bytes of one block: a chunk, and for the smaller sizes the slab in it, the frame in that, and cells of that.
+/// The bytes of one block: a chunk; for smaller sizes the slab in the chunk, the frame in the slab, and cells of the
+/// frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     chunk: u32,
     slab: u8,
     frame: u8,
     size: Size,
-    /// What is left of a frame that was cut.
+    /// The cells that are kept of a frame that was cut.
     cells: Option<Run>,
 }
 
 impl Place {
-    /// How many they are.
+    /// The length in bytes.
     #[inline]
     pub(super) fn bytes(self) -> usize {
         self.cells.map_or(self.size.bytes(), |run| usize::from(run.count) * CELL_BYTES)
     }
 
-    /// Whether it is a whole frame.
+    /// Whether the place is a whole frame.
     pub(super) fn is_frame(self) -> bool {
         self.size == Size::Frame && self.cells.is_none()
     }
@@ -42,7 +43,7 @@ impl Place {
         usize::from(self.slab) * Size::Slab.bytes() + usize::from(self.frame) * Size::Frame.bytes() + cells
     }
 
-    /// The number of its frame among all.
+    /// The number of the place's frame among all frames.
     fn number(self) -> u32 {
         self.chunk << 8 | u32::from(self.slab) << 4 | u32::from(self.frame)
     }
@@ -62,7 +63,7 @@ struct Chunk {
     free_frames: [u16; PARTS],
 }
 
-/// All chunks, in use or not, and where the lowest room for each size is.
+/// All chunks, in use or not, and the lowest place with space for each size.
 #[derive(Debug)]
 pub(super) struct Places {
     chunks: Vec<Option<Chunk>>,
@@ -91,7 +92,7 @@ impl Places {
         self.mapped_bytes
     }
 
-    /// Takes the lowest free place of a size, and begins a chunk for it if `keep` others stay unused.
+    /// Takes the lowest free place of a size. Begins a chunk for it if necessary, and if `keep` others stay unused.
     pub(super) fn take(&mut self, size: Size, keep: usize) -> Option<(Place, NonNull<u8>)> {
         let room = match size {
             Size::Frame => self.with_frame.first().into_iter().chain(self.with_slab.first()).min(),
@@ -116,21 +117,21 @@ impl Places {
         Some(mapping.at(index % TOGETHER * CHUNK_BYTES + place.offset()))
     }
 
-    /// Takes cells of a frame that is cut, if one has room for them.
+    /// Takes cells of a frame that is cut, if one has space for them.
     pub(super) fn take_cells(&mut self, count: u8) -> Option<(Place, NonNull<u8>)> {
         let (frame, run) = self.cells.take(count)?;
         let place = Place { cells: Some(run), ..Place::of_frame(frame) };
         Some((place, self.start(place)?))
     }
 
-    /// Frees a frame that `take` gave but for so many cells at its front.
+    /// Frees a frame that `take` gave, except for so many cells at its front.
     pub(super) fn cut(&mut self, frame: Place, count: u8) -> Place {
         let run = Run::front(count);
         self.cells.split(frame.number(), run);
         Place { cells: Some(run), ..frame }
     }
 
-    /// Frees a place. The caller holds no pointer into it any more.
+    /// Frees a place. The caller holds no pointer into the place any more.
     pub(super) fn give_back(&mut self, place: Place) {
         if let Some(run) = place.cells
             && !self.cells.give_back(place.number(), run)
@@ -162,7 +163,7 @@ impl Places {
         Some(index)
     }
 
-    /// Ends a chunk of which nothing is leased, and unmaps it if that holds for its neighbours too.
+    /// Ends a chunk that has no leases, and unmaps it if its neighbours have none either.
     fn end(&mut self, index: usize) {
         self.chunks[index] = None;
         self.used -= 1;
@@ -174,7 +175,7 @@ impl Places {
         }
     }
 
-    /// Brings the sets in line with one chunk, and ends it if nothing of it is leased.
+    /// Updates the sets for one chunk, and ends the chunk if it has no leases.
     fn note(&mut self, index: usize) {
         let (mut slab, mut frame) = (false, false);
         if let Some(chunk) = &self.chunks[index] {
@@ -194,7 +195,7 @@ impl Places {
 }
 
 impl Chunk {
-    /// Takes the lowest free slab and frame; there is room for `size`.
+    /// Takes the lowest free slab and frame; the caller has checked that there is space for `size`.
     fn take(&mut self, size: Size) -> (u8, u8) {
         match size {
             Size::Chunk => {
@@ -238,7 +239,7 @@ impl Chunk {
     }
 }
 
-/// The least member of a set of sixteen that is not empty.
+/// The least member of a nonempty set of sixteen.
 fn lowest(set: u16) -> u8 {
     assert!(set != 0, "there is room");
     set.trailing_zeros() as u8

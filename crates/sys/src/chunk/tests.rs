@@ -65,7 +65,7 @@ fn random_leases_follow_the_model() {
     let mut random = SmallRng::seed_from_u64(2);
     let (arena, mut leased) = (Arena::new(6 * CHUNK_BYTES), Leased::new());
     for round in 0..4_000 {
-        // Growing and shrinking phases, so that both the full and the empty arena are met.
+        // Growing and shrinking phases, so that the arena is both full and empty at times.
         let grow = if round / 500 % 2 == 0 { 0.7 } else { 0.3 };
         match random.random_bool(grow) {
             true => lease_and_fill(&arena, &mut random, &mut leased),
@@ -103,8 +103,8 @@ fn small_blocks_share_chunks_and_the_upper_chunks_come_free() {
     let arena = Arena::new(8 * CHUNK_BYTES);
     let mut frames: Vec<_> = std::iter::from_fn(|| arena.lease(Size::Frame, 0)).take(4 * 256).collect();
     assert_eq!(arena.held_bytes(), 4 * CHUNK_BYTES);
-    // One frame a chunk is left; new ones fill the lowest chunk, so that the upper ones come free when their own one
-    // goes.
+    // One frame of each chunk is left. New frames fill the lowest chunk, so that an upper chunk becomes free when its
+    // own frame is given back.
     let mut number = 0;
     frames.retain(|_| {
         number += 1;
@@ -164,13 +164,13 @@ fn what_is_cut_shares_frames_and_a_frame_is_whole_again_when_all_of_it_is_gone()
         block.fill(fill);
         block.cut(5 * CELL_BYTES)
     };
-    // Three have room in a frame.
+    // Three of these fit a frame.
     let blocks: Vec<_> = (0..9).map(cut).collect();
     assert_eq!((arena.free_bytes(), arena.tagged_bytes(0)), (CHUNK_BYTES - 45 * CELL_BYTES, 45 * CELL_BYTES));
     let mut frames: Vec<_> = std::iter::from_fn(|| arena.lease(Size::Frame, 1)).collect();
     assert_eq!(frames.len(), 253);
     assert!(blocks.iter().zip(0..).all(|(block, fill)| block.iter().all(|byte| *byte == fill)));
-    // A hole is used before another frame is cut, and no frame is needed for what has room in one.
+    // A hole is used before another frame is cut; a block that fits a hole needs no new frame.
     let mut blocks: Vec<_> =
         blocks.into_iter().enumerate().filter(|(number, _)| number % 3 != 1).map(|(_, block)| block).collect();
     frames.pop();
@@ -188,7 +188,7 @@ fn what_is_kept_stays_whole() {
     let elastic = || arena.lease_keeping(Size::Frame, 0, CHUNK_BYTES);
     let mut frames: Vec<_> = std::iter::from_fn(elastic).collect();
     assert_eq!(frames.len(), 3 * 256);
-    // Half of the bytes are free now, in pieces; the kept chunk is not touched for them.
+    // Half of the bytes are free now, in fragments; they do not touch the kept chunk.
     let mut number = 0;
     frames.retain(|_| {
         number += 1;
@@ -230,7 +230,7 @@ fn threads_share_an_arena() {
     assert_eq!((arena.held_bytes(), arena.free_bytes()), (0, arena.capacity_bytes()));
 }
 
-/// As `lease_and_fill`, but others may be the reason for a refusal, and may change that before one could look.
+/// As `lease_and_fill`, but other threads may cause a refusal, and may change its reason before this thread can look.
 fn lease_and_fill_any(arena: &Arc<Arena>, random: &mut SmallRng, leased: &mut Leased) {
     let size = if random.random_bool(0.9) { Size::Frame } else { Size::Slab };
     if let Some(mut block) = arena.lease(size, 3) {

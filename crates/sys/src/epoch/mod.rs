@@ -1,7 +1,8 @@
-//! When may be changed or freed what others might still look at: the epoch domain (decision 10, "Epochs").
+//! The epoch domain: when shared data that readers may still use can be changed or freed (decision 10, "Epochs").
 //!
-//! Who looks at shared words holds a [`Pin`] meanwhile. What was made unreachable before a [`bump`](Domain::bump) is
-//! unreachable for all when its action runs: the action waits until every pin is gone that was held at the call.
+//! A thread that reads shared words holds a [`Pin`] meanwhile. Data that was made unreachable before a
+//! [`bump`](Domain::bump) is unreachable for all threads when the action of that bump runs: the action waits until
+//! every pin is gone that was held at the call.
 
 mod slot;
 #[cfg(test)]
@@ -26,25 +27,25 @@ use crate::primitive::{
 
 pub use slot::Slot;
 
-/// Pins held at a time; more wait for one another. With loom so few that all orders can be tried.
+/// Pins that can be held at a time; more wait for one another. With loom so few that all orders can be tried.
 const PLACES: usize = if cfg!(feature = "loom") { 3 } else { 128 };
-/// In a place that nobody has. No epoch comes near it.
+/// The value of a free place. It is above every epoch.
 const EMPTY: u64 = u64::MAX;
 
-/// What is done once, when a grace is over.
+/// An action that runs once, when its grace period is over.
 type Action = Box<dyn FnOnce() + Send>;
 
 /// The epoch that a pin has read, on cache lines of its own.
 #[repr(align(128))]
 struct Place(AtomicU64);
 
-/// All pins of a database, and the actions that wait for some to go.
+/// All pins of a database, and the actions that wait for pins to go.
 pub struct Domain {
     places: Box<[Place]>,
     epoch: AtomicU64,
-    /// With the epoch that each ended, ascending.
+    /// The waiting actions, each with the epoch that it ended, ascending.
     waiting: Mutex<VecDeque<(u64, Action)>>,
-    /// How many wait, for who only wants to know whether any does.
+    /// The number of waiting actions, for threads that only ask whether there are any.
     count: AtomicUsize,
 }
 
@@ -60,8 +61,8 @@ impl Domain {
         })
     }
 
-    /// Pins the present. A thread may hold several pins. While it holds one it must not wait, do I/O, lease, or call
-    /// back.
+    /// Pins the present epoch. A thread may hold several pins. While it holds one it must not wait, do I/O, lease, or
+    /// call back.
     #[inline]
     pub fn pin(&self) -> Pin<'_> {
         let mut turn = favourite();
@@ -80,20 +81,20 @@ impl Domain {
         }
     }
 
-    /// Runs `action` once, as soon as every pin is gone that is held now: in this call, or in the drop of a pin, a bump
-    /// or a [`drain`](Self::drain) to come, on whatever thread. It must neither pin, wait, lease, do I/O, nor take a
-    /// lock that is held across any of these.
+    /// Runs `action` once, as soon as every pin is gone that is held now. The action runs in this call, or in a later
+    /// drop of a pin, bump or [`drain`](Self::drain), on any thread. It must neither pin, wait, lease, do I/O, nor take
+    /// a lock that is held across any of these.
     pub fn bump(&self, action: impl FnOnce() + Send + 'static) {
         let mut waiting = self.waiting.lock();
-        // What the caller made unreachable comes before the new epoch and before the look at the places.
+        // The caller's removal comes before the new epoch and before the look at the places.
         fence(Ordering::SeqCst);
         let ended = self.epoch.fetch_add(1, Ordering::Relaxed);
         waiting.push_back((ended, Box::new(action)));
         self.run_ripe(waiting);
     }
 
-    /// Runs the actions whose pins are gone. Who waits for an action calls this again and again: an action that becomes
-    /// ripe at the very moment when its bumper looks at the places may be missed by both, the bumper and the last pin.
+    /// Runs the actions whose pins are gone. A thread that waits for an action calls this repeatedly: both the bumper
+    /// and the last pin may miss an action that becomes ripe at the very moment when the bumper looks at the places.
     ///
     /// # Panics
     /// In builds with debug assertions, if this thread holds a pin.
@@ -102,9 +103,9 @@ impl Domain {
         self.run_ripe(self.waiting.lock());
     }
 
-    /// Takes out the ripe actions, and runs them when the lock is released.
+    /// Takes out the ripe actions, and runs them after the lock is released.
     fn run_ripe(&self, mut waiting: MutexGuard<'_, VecDeque<(u64, Action)>>) {
-        // The end of a pin releases, this acquires: what pinned threads wrote comes before the actions.
+        // The end of a pin releases, and this load acquires: the writes of pinned threads come before the actions.
         let oldest = self.places.iter().map(|place| place.0.load(Ordering::Acquire)).min().unwrap_or(EMPTY);
         let ripe = waiting.partition_point(|(ended, _)| *ended < oldest);
         let ripe: Vec<Action> = waiting.drain(..ripe).map(|(_, action)| action).collect();
@@ -113,7 +114,7 @@ impl Domain {
         ripe.into_iter().for_each(|action| action());
     }
 
-    /// Some of the waiting actions may have become ripe. Whoever has the lock looks himself.
+    /// Some of the waiting actions may have become ripe. If the lock is taken, its holder looks for them.
     #[cold]
     fn look(&self) {
         if let Some(waiting) = self.waiting.try_lock() {
@@ -136,12 +137,12 @@ impl fmt::Debug for Domain {
     }
 }
 
-/// A moment that is kept: what was reachable at any time since stays as it is until this is dropped.
+/// A pinned moment: everything reachable at any time since then stays as it is until this is dropped.
 #[must_use = "a moment is pinned until this is dropped"]
 pub struct Pin<'d> {
     place: &'d AtomicU64,
     domain: &'d Domain,
-    /// Neither `Send` nor `Sync`, so that a thread knows what it holds.
+    /// Neither `Send` nor `Sync`, so that a thread knows which pins it holds.
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -173,7 +174,7 @@ pub fn assert_unpinned() {
     });
 }
 
-/// Changes the number of pins that this thread holds, where it is counted. Under loom one thread plays all.
+/// Changes the number of pins that this thread holds, in builds that count them. Under loom one thread runs all.
 #[inline]
 fn held(change: impl FnOnce(usize) -> usize) {
     thread_local! {
@@ -184,7 +185,7 @@ fn held(change: impl FnOnce(usize) -> usize) {
     }
 }
 
-/// Where this thread looks first for a place.
+/// The place at which this thread begins its search for a free one.
 #[inline]
 fn favourite() -> usize {
     static NEXT: Counter = Counter::new(0);

@@ -1,4 +1,4 @@
-//! A place for a value that is replaced while others look at it.
+//! A slot for a value that is replaced while other threads read it.
 
 use std::{
     fmt,
@@ -9,7 +9,7 @@ use std::{
 use super::{Domain, Pin};
 use crate::primitive::atomic::AtomicPtr;
 
-/// A value or none, to be looked at under a pin and replaced at any time. Dropping it drops the value.
+/// A value or none. It is read under a pin and can be replaced at any time. Dropping the slot drops the value.
 pub struct Slot<T: Send + Sync + 'static> {
     /// Null, or from a box whose value lives until a grace has passed since the pointer left the slot.
     pointer: AtomicPtr<T>,
@@ -17,12 +17,12 @@ pub struct Slot<T: Send + Sync + 'static> {
 }
 
 impl<T: Send + Sync + 'static> Slot<T> {
-    /// A slot for who has pins of `domain`.
+    /// A slot for threads with pins of `domain`.
     pub fn new(domain: &Arc<Domain>, value: Option<Box<T>>) -> Slot<T> {
         Slot { pointer: AtomicPtr::new(into_pointer(value)), domain: domain.clone() }
     }
 
-    /// The value that is there now. It stays as long as the pin.
+    /// The present value. It stays as long as the pin.
     ///
     /// # Panics
     /// If the pin is of another domain.
@@ -38,7 +38,7 @@ impl<T: Send + Sync + 'static> Slot<T> {
         unsafe { pointer.as_ref() }
     }
 
-    /// Replaces the value. What was there goes to `then` when every pin is gone that is held now, as the action of
+    /// Replaces the value. The old value goes to `then` when every pin is gone that is held now, as the action of
     /// [`Domain::bump`].
     pub fn swap(&self, value: Option<Box<T>>, then: impl FnOnce(Box<T>) + Send + 'static) {
         let gone = self.pointer.swap(into_pointer(value), Ordering::AcqRel);
@@ -65,14 +65,14 @@ fn into_pointer<T>(value: Option<Box<T>>) -> *mut T {
     value.map_or(ptr::null_mut(), Box::into_raw)
 }
 
-/// A value that has left its slot, and that some may still look at.
+/// A value that has left its slot, and that some threads may still read.
 struct Retired<T>(NonNull<T>);
 
 // SAFETY: this is the value's only owner, so it moves with the value; `Slot` has only values that are `Send`.
 unsafe impl<T: Send> Send for Retired<T> {}
 
 impl<T> Retired<T> {
-    /// The value, when nobody looks at it any more: in the action of a bump that followed, or when the slot is dropped.
+    /// The value, when no thread reads it any more: in the action of a later bump, or when the slot is dropped.
     fn into_box(self) -> Box<T> {
         // SAFETY: the pointer came from `Box::into_raw`. It left the slot by a swap, so it left it once, into this
         // value, which is consumed. Both callers come when no reference is left: the action of a bump after the swap

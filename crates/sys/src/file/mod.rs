@@ -1,6 +1,6 @@
 //! Files and directories of the operating system.
 //!
-//! Everything here gives plain `io::Result`s and retries when a signal interrupts. A full disk is
+//! All functions return plain `io::Result`s and retry when a signal interrupts. A full disk is
 //! `ErrorKind::StorageFull`.
 
 #[cfg(test)]
@@ -23,12 +23,12 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
-/// Multiples of this many bytes do for offsets, lengths and addresses of direct I/O, wherever it works at all.
+/// Multiples of this many bytes suffice for offsets, lengths and addresses of direct I/O, wherever it works at all.
 pub const ALIGN: usize = 4096;
-/// No [unit](File::unit) is smaller: the disk writes as much at once.
+/// No [unit](File::unit) is smaller: the disk writes at least so much at once.
 const SECTOR: usize = 512;
 
-/// Bytes in which a system call counts the space of a file, whatever the blocks of its file system are.
+/// The unit in bytes in which a system call counts the space of a file, whatever the blocks of its file system are.
 const BLOCK: u64 = 512;
 
 /// Bytes of zero that are written at once where the file system cannot preallocate.
@@ -39,17 +39,17 @@ struct Zeros([u8; ZEROS]);
 
 static ZERO: Zeros = Zeros([0; ZEROS]);
 
-/// How many files the process may have open.
+/// The number of files that the process may have open.
 pub fn most_open() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
 }
 
-/// Whether an error says that the process, or the system, may have no more files open.
+/// Whether an error says that the process or the system may have no more files open.
 pub fn is_for_too_many(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// For tests: lets this process have no more files open than this.
+/// For tests: limits this process to so many open files.
 #[doc(hidden)]
 pub fn set_most_open(most: u64) -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: getrlimit(Resource::Nofile).maximum })?)
@@ -58,15 +58,15 @@ pub fn set_most_open(most: u64) -> io::Result<()> {
 /// Whether a file must or must not be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
-    /// Make it; an existing one is an error.
+    /// The file is created; an existing one is an error.
     New,
-    /// It must be there.
+    /// The file must exist.
     Existing,
-    /// Either.
+    /// The file is opened, and created if it does not exist.
     Any,
 }
 
-/// An open file, for reading and writing by many threads at once.
+/// An open file. Many threads may read and write it at the same time.
 #[derive(Debug)]
 pub struct File {
     fd: OwnedFd,
@@ -75,8 +75,8 @@ pub struct File {
 }
 
 impl File {
-    /// Opens a file of mode 0600; a symbolic link is refused. With `direct` its bytes pass the page cache by, if the
-    /// file system can do that in units of [`ALIGN`]; [`is_direct`](Self::is_direct) tells.
+    /// Opens a file of mode 0600; a symbolic link is refused. With `direct` its transfers bypass the page cache, if the
+    /// file system can do that in units of [`ALIGN`]; [`is_direct`](Self::is_direct) tells whether it can.
     pub fn open(path: &Path, open: Open, direct: bool) -> io::Result<File> {
         File::open_at(CWD, path, open, direct)
     }
@@ -96,12 +96,12 @@ impl File {
     }
 
     pub(crate) fn from_fd(fd: OwnedFd, direct: bool) -> io::Result<File> {
-        // Not asked for at open: a file system that refuses it there may have created the file already.
+        // Direct I/O is not requested at open: a file system that refuses it there may have created the file already.
         let unit = if direct { make_direct(&fd)? } else { None };
         Ok(File { fd, direct: unit.is_some(), unit: unit.unwrap_or(SECTOR) })
     }
 
-    /// Whether transfers pass the page cache by and must be aligned.
+    /// Whether transfers bypass the page cache and must be aligned.
     pub fn is_direct(&self) -> bool {
         self.direct
     }
@@ -117,7 +117,7 @@ impl File {
         self.read_with(buffer, offset, |rest, offset| Ok(pread(&self.fd, rest, offset)?))
     }
 
-    /// The same by calls that may read less than is asked for.
+    /// The same, for calls that may read less than is asked for.
     pub(crate) fn read_with(
         &self,
         buffer: &mut [u8],
@@ -154,20 +154,20 @@ impl File {
         Ok(())
     }
 
-    /// How far to go on after a transfer of `count` bytes: direct transfers must stay aligned, so their ragged end is
-    /// done again. None of it can be used only at the end of the file.
+    /// How far to go on after a transfer of `count` bytes. Direct transfers must stay aligned, so their unaligned end
+    /// is transferred again. The usable part is empty only at the end of the file.
     pub(crate) fn resume_after(&self, count: usize) -> usize {
         if self.direct { count - count % self.unit } else { count }
     }
 
-    /// Makes everything written, and the length, durable.
+    /// Makes the written bytes and the length durable.
     pub fn sync(&self) -> io::Result<()> {
         Ok(retry_on_intr(|| fs::fdatasync(&self.fd))?)
     }
 
     /// Reserves space for `length` bytes from `offset` on, holes included, and makes the file at least long enough for
-    /// them; new bytes read as zero. Where the file system cannot, appends zeros (of a direct file up to the next
-    /// multiple of [`ALIGN`]).
+    /// them; new bytes read as zero. Where the file system cannot do that, appends zeros (of a direct file up to the
+    /// next multiple of [`ALIGN`]).
     pub fn preallocate(&self, offset: u64, length: u64) -> io::Result<()> {
         if length == 0 {
             return Ok(());
@@ -180,8 +180,8 @@ impl File {
         }
     }
 
-    /// Gives the space of a range back to the file system, so that it reads as zero; the length stays. False if the
-    /// file system cannot, or has no room for what it must note about it.
+    /// Gives the space of a range back to the file system, so that the range reads as zero; the length stays. False if
+    /// the file system cannot do that, or has no space for its own records of it.
     pub fn punch(&self, offset: u64, length: u64) -> io::Result<bool> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match retry_on_intr(|| fs::fallocate(&self.fd, flags, offset, length)) {
@@ -208,13 +208,13 @@ impl File {
         Ok(retry_on_intr(|| fs::ftruncate(&self.fd, length))?)
     }
 
-    /// Its length in bytes.
+    /// The length in bytes.
     pub fn len(&self) -> io::Result<u64> {
         let length = fs::fstat(&self.fd)?.st_size;
         u64::try_from(length).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "negative length"))
     }
 
-    /// Bytes of the blocks that the file system has given it.
+    /// Bytes of the blocks that the file system has allocated to the file.
     pub fn reserved(&self) -> io::Result<u64> {
         let blocks = u64::try_from(fs::fstat(&self.fd)?.st_blocks);
         blocks
@@ -222,7 +222,7 @@ impl File {
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "negative number of blocks"))
     }
 
-    /// Whether it has no bytes.
+    /// Whether the file has no bytes.
     pub fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -232,8 +232,7 @@ impl File {
         Ok(fs::fadvise(&self.fd, offset, NonZeroU64::new(length), Advice::DontNeed)?)
     }
 
-    /// Gives the lock back, also where copies of the file are open still: in a process that was forked off, or in the
-    /// kernel.
+    /// Releases the lock, even where copies of the file are still open: in a forked process, or in the kernel.
     pub fn unlock(&self) -> io::Result<()> {
         Ok(retry_on_intr(|| fs::flock(&self.fd, FlockOperation::Unlock))?)
     }
@@ -254,7 +253,7 @@ impl AsFd for File {
     }
 }
 
-/// An open directory: the same one, wherever it is moved.
+/// An open directory. It stays the same directory, wherever it is moved.
 #[derive(Debug)]
 pub struct Directory {
     fd: OwnedFd,
@@ -267,7 +266,7 @@ impl Directory {
         Ok(Directory { fd: retry_on_intr(|| fs::open(path, flags, Mode::empty()))? })
     }
 
-    /// What tells it from all other directories, as long as it is open: the numbers of its device and of itself.
+    /// Distinguishes the directory from all others while it is open: the number of its device and its inode number.
     pub fn identity(&self) -> io::Result<(u64, u64)> {
         let stat = fs::fstat(&self.fd)?;
         Ok((stat.st_dev, stat.st_ino))
@@ -283,7 +282,7 @@ impl Directory {
         Ok(retry_on_intr(|| fs::unlinkat(&self.fd, name, AtFlags::empty()))?)
     }
 
-    /// The names in it, but for itself and the directory above.
+    /// The names in the directory, without itself and its parent.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in fs::Dir::read_from(&self.fd)? {
@@ -300,7 +299,7 @@ impl Directory {
         Ok(retry_on_intr(|| fs::fsync(&self.fd))?)
     }
 
-    /// Bytes that a program without privileges may still write to its file system.
+    /// Bytes that a program without privileges may still write to the directory's file system.
     pub fn free_space(&self) -> io::Result<u64> {
         let stat = retry_on_intr(|| fs::fstatvfs(&self.fd))?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
@@ -312,8 +311,8 @@ pub fn create_directory(path: &Path) -> io::Result<()> {
     Ok(retry_on_intr(|| fs::mkdir(path, Mode::RWXU))?)
 }
 
-/// Switches an open file to direct I/O, if its file system can do that in units of [`ALIGN`] bytes; gives the smallest
-/// units.
+/// Switches an open file to direct I/O, if its file system can do that in units of [`ALIGN`] bytes; returns the
+/// smallest unit.
 fn make_direct(fd: &OwnedFd) -> io::Result<Option<usize>> {
     let Some(unit) = direct_unit(fd) else { return Ok(None) };
     let flags = fs::fcntl_getfl(fd)?;
@@ -324,7 +323,7 @@ fn make_direct(fd: &OwnedFd) -> io::Result<Option<usize>> {
     }
 }
 
-/// The smallest unit of direct I/O that the kernel states, or [`ALIGN`] where it states none. `None` if [`ALIGN`] is
+/// The smallest unit of direct I/O that the kernel reports, or [`ALIGN`] where it reports none. `None` if [`ALIGN`] is
 /// not enough.
 fn direct_unit(fd: &OwnedFd) -> Option<usize> {
     use rustix::fs::{AtFlags, StatxFlags, statx};
@@ -334,6 +333,6 @@ fn direct_unit(fd: &OwnedFd) -> Option<usize> {
     }
     let demands = [stat.stx_dio_mem_align, stat.stx_dio_offset_align].map(|demand| demand as usize);
     let met = demands.iter().all(|demand| *demand != 0 && ALIGN.is_multiple_of(*demand));
-    // What divides a power of two is one, so the greatest is a multiple of the others.
+    // A divisor of a power of two is a power of two, so the greatest is a multiple of the others.
     met.then(|| demands.into_iter().fold(SECTOR, usize::max))
 }

@@ -89,7 +89,7 @@ fn bytes_come_back_and_the_end_is_told() {
         file.write_at(&filled(1), 0).unwrap();
         file.write_at(&filled(2)[..8192], 4096).unwrap();
         assert_eq!(file.len().unwrap(), 65_536);
-        // A ragged end: what is before it is read, in direct mode too.
+        // An unaligned end: the bytes before it are read, in direct mode too.
         file.set_len(14_000).unwrap();
         file.sync().unwrap();
         let mut buffer = filled(9);
@@ -112,7 +112,7 @@ fn a_file_is_direct_if_and_only_if_the_kernel_knows_it_so() {
     assert!(wanted.unit().is_power_of_two() && (512..=ALIGN).contains(&wanted.unit()));
     let cached = File::open(&path, Open::Existing, false).unwrap();
     assert!(!cached.is_direct() && !fs::fcntl_getfl(&cached).unwrap().contains(OFlags::DIRECT));
-    // Pipes stand for file systems without direct I/O: the file is used all the same.
+    // Pipes stand for file systems without direct I/O: the file works without it.
     let (reader, _writer) = std::io::pipe().unwrap();
     assert!(File::from_fd(reader.into(), true).is_ok());
 }
@@ -174,7 +174,7 @@ fn a_punched_range_reads_as_zero_and_gives_its_space_back() {
     let page = filled(7);
     (0..1 << 20).step_by(page.len()).for_each(|at| file.write_at(&page, at).unwrap());
     file.sync().unwrap();
-    // The file system counts its own blocks too, of which a file in many pieces has some.
+    // The file system counts its own blocks too, and a fragmented file has some.
     let (space, own) = (|| file.reserved().unwrap(), 1 << 14);
     let before = space();
     if !file.punch(1 << 18, 1 << 19).unwrap() {

@@ -1,4 +1,5 @@
-//! The locks of shuttle or loom, with parking_lot's interface: no poisoning, and a condition that borrows the guard.
+//! The locks of shuttle or loom, with parking_lot's interface: no poisoning, and a condition variable that borrows the
+//! guard.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -18,17 +19,17 @@ pub use shuttle::thread_local;
 #[cfg(not(feature = "shuttle"))]
 pub use std::thread_local;
 
-/// Threads. Time does not exist here, so whoever sleeps lets others go on.
+/// Threads. Time does not exist here, so a sleep only lets other threads run.
 #[cfg(feature = "shuttle")]
 pub mod thread {
     pub use shuttle::thread::*;
 
-    /// Lets others go on.
+    /// Lets other threads run.
     pub fn sleep(_: std::time::Duration) {
         yield_now();
     }
 }
-/// Threads. What loom has none of comes from the standard library, and is not for models.
+/// Threads. Functions that loom lacks come from the standard library, and are not for models.
 #[cfg(not(feature = "shuttle"))]
 pub mod thread {
     pub use std::thread::{Builder, JoinHandle, ScopedJoinHandle, current, scope, sleep};
@@ -48,7 +49,7 @@ pub struct MutexGuard<'a, T> {
 }
 
 impl<T> MutexGuard<'_, T> {
-    /// Unlocks. To be fair, those who wait need nothing here: the tool tries all who may be next.
+    /// Unlocks. Fairness needs no code here: the tool tries every thread that may be next.
     pub fn unlock_fair(guard: Self) {
         drop(guard);
     }
@@ -65,7 +66,7 @@ impl<T> Mutex<T> {
         MutexGuard { mutex: self, locked: Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)) }
     }
 
-    /// The lock, if nobody has it.
+    /// Takes the lock, if no thread has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let locked = match self.0.try_lock() {
             Ok(locked) => locked,
@@ -123,23 +124,23 @@ impl<T: Default> Default for RwLock<T> {
     }
 }
 
-/// A condition.
+/// A condition variable.
 #[derive(Debug, Default)]
 pub struct Condvar(sync::Condvar);
 
-/// Whether a wait ended by its time.
+/// Whether a wait ended by its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Whether it did.
+    /// Whether the wait timed out.
     pub fn timed_out(&self) -> bool {
         self.0
     }
 }
 
 impl Condvar {
-    /// A condition that nobody waits for.
+    /// A condition variable without waiters.
     pub fn new() -> Self {
         Condvar(sync::Condvar::new())
     }
@@ -150,7 +151,7 @@ impl Condvar {
         guard.locked = Some(self.0.wait(locked).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Unlocks, lets others go on, and locks again: any time may be over at once.
+    /// Unlocks, lets other threads run, and locks again: any timeout may pass at once.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) -> WaitTimeoutResult {
         guard.locked = None;
         thread::yield_now();
@@ -163,12 +164,12 @@ impl Condvar {
         self.wait_for(guard, Duration::ZERO)
     }
 
-    /// Wakes one that waits.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }

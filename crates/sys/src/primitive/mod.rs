@@ -1,9 +1,9 @@
-//! Locks, atomics and threads of everything that runs at once.
+//! Locks, atomics and threads for all concurrent code.
 //!
 //! In the product they are those of parking_lot and of the standard library. With the feature `shuttle` or `loom` they
-//! are those of a tool that decides which thread goes on at each of them, and so tries the orders that a machine hardly
-//! ever takes (`docs/reliability.md`, "Interleavings"). Such a build is for tests alone: its locks work nowhere but
-//! inside of that tool.
+//! are those of a tool that decides at each of them which thread runs next, and so tries the orders that a machine
+//! hardly ever takes (`docs/reliability.md`, "Interleavings"). Such a build is for tests alone: its locks work only
+//! inside that tool.
 
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 mod checked;
@@ -16,7 +16,7 @@ mod plain {
     pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 }
 
-/// Locks for threads that rest while nothing is to be done.
+/// Locks for threads that rest while there is nothing to do.
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 pub mod resting {
     pub use super::checked::{Condvar, Mutex};

@@ -1,11 +1,11 @@
-//! A value that is made once, by who needs it first.
+//! A value that the first thread that needs it makes.
 
 use std::sync::OnceLock;
 
 use super::Mutex;
 
-/// As [`OnceLock`], but that who comes while another makes the value waits at a lock of this module: a tool that
-/// decides which thread goes on sees it wait.
+/// As [`OnceLock`], but a thread that comes while another makes the value waits at a lock of this module, so that a
+/// tool that schedules the threads sees it wait.
 #[derive(Debug)]
 pub struct Once<T> {
     value: OnceLock<T>,
@@ -24,13 +24,13 @@ impl<T> Once<T> {
         Once { value: OnceLock::new(), making: Mutex::new(()) }
     }
 
-    /// The value, if it is there.
+    /// The value, if it has been made.
     #[inline]
     pub fn get(&self) -> Option<&T> {
         self.value.get()
     }
 
-    /// The value, which `make` makes if it is not there.
+    /// The value; `make` makes it if it is not there.
     #[inline]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         match self.value.get() {

@@ -1,9 +1,10 @@
-//! Locks for threads that rest while nothing is to be done: who waits is known to the kernel alone.
+//! Locks for threads that rest while there is nothing to do. Only the kernel knows the waiting threads.
 //!
-//! parking_lot keeps those who wait in a table of the process. A fork copies the table and none of the threads, and
-//! what the threads of the copy have for themselves lies where those had it: so a copy that opens a database of its own
-//! finds its threads among those who wait for another's, and some are never woken. Nothing of an idle database must
-//! stand in that table. The interface is parking_lot's: no poisoning, and a condition that borrows the guard.
+//! parking_lot keeps waiting threads in a table of the process. A fork copies the table and none of the threads, and
+//! the thread-local memory of the copy's threads lies where that of the original's threads was. A copy that opens a
+//! database of its own thus finds its threads among the waiters of another database, and some are never woken. So
+//! nothing of an idle database may be in that table. The interface is parking_lot's: no poisoning, and a condition
+//! variable that borrows the guard.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -51,27 +52,27 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// Whether a wait ended by its time.
+/// Whether a wait ended by its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Whether it did.
+    /// Whether the wait timed out.
     pub fn timed_out(&self) -> bool {
         self.0
     }
 }
 
-/// A condition.
+/// A condition variable.
 #[derive(Debug, Default)]
 pub struct Condvar {
     condition: sync::Condvar,
-    /// Those who wait: without any a notification asks nothing of the kernel.
+    /// The number of waiting threads: without any, a notification makes no system call.
     waiting: AtomicUsize,
 }
 
 impl Condvar {
-    /// A condition that nobody waits for.
+    /// A condition variable without waiters.
     pub fn new() -> Self {
         Condvar::default()
     }
@@ -84,7 +85,7 @@ impl Condvar {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// The same, for so long at most.
+    /// The same, with a timeout.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, longest: Duration) -> WaitTimeoutResult {
         let locked = guard.locked.take().expect("nobody looks while it waits");
         self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -94,14 +95,14 @@ impl Condvar {
         WaitTimeoutResult(ended.timed_out())
     }
 
-    /// Wakes one that waits.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.condition.notify_one();
         }
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.condition.notify_all();

@@ -1,4 +1,4 @@
-//! Transfers between blocks of memory and files, and what the two drivers of them have in common.
+//! Transfers between blocks of memory and files, and the interface that both drivers share.
 
 use std::{fmt, io, sync::Arc};
 
@@ -10,9 +10,9 @@ pub const ENTRIES: usize = 128;
 /// One transfer. The driver owns the block until it has finished.
 #[derive(Debug)]
 pub struct Transfer<C> {
-    /// Where.
+    /// The file.
     pub file: Arc<File>,
-    /// Whether the block goes to the file, or the file's bytes to the block.
+    /// True if the block is written to the file, false if the file's bytes are read into the block.
     pub write: bool,
     /// Byte offset in the file.
     pub offset: u64,
@@ -20,7 +20,7 @@ pub struct Transfer<C> {
     pub block: Block,
     /// Bytes to transfer, from the start of the block.
     pub len: usize,
-    /// The caller's own, given back at the end.
+    /// A value of the caller's own, given back at the end.
     pub context: C,
 }
 
@@ -42,14 +42,14 @@ pub trait Driver<C>: Send + fmt::Debug {
     /// If the block is shorter than `len`.
     fn submit(&mut self, transfer: Transfer<C>);
 
-    /// Starts everything submitted, waits until `at_least` (or all, if fewer) have finished, and appends those that
-    /// have to `done`.
+    /// Starts everything submitted, waits until `at_least` transfers (or all, if there are fewer) have finished, and
+    /// appends the finished ones to `done`.
     fn complete(&mut self, at_least: usize, done: &mut Vec<Finished<C>>);
 
     /// Transfers taken and not yet given back.
     fn in_flight(&self) -> usize;
 
-    /// Whether it is as good as a new one, so that it is worth keeping.
+    /// Whether the driver is as good as a new one, so that it is worth keeping.
     fn is_sound(&self) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! One suite for both drivers.
+//! One test suite for both drivers.
 
 use std::{io::Write, thread};
 
@@ -17,7 +17,7 @@ const FRAME: usize = 4096;
 
 type Make = fn() -> Box<dyn Driver<u64>>;
 
-/// The drivers that work here.
+/// The drivers that work on this machine.
 fn drivers() -> Vec<(&'static str, Make)> {
     let mut drivers: Vec<(_, Make)> = vec![("blocking", || Box::new(Blocking::default()))];
     match uring::probe() {
@@ -46,7 +46,7 @@ fn transfer(file: &Arc<File>, write: bool, page: u64, block: Block) -> Transfer<
     Transfer { file: file.clone(), write, offset: page * FRAME as u64, len: block.len(), block, context: page }
 }
 
-/// A file of pages that hold one byte each, and what they should hold.
+/// A file of pages that hold one byte each, and the expected bytes.
 struct Pages {
     file: Arc<File>,
     model: Vec<u8>,
@@ -207,7 +207,7 @@ fn a_transfer_cannot_be_longer_than_its_block() {
     uring::probe().map_or_else(|_| drivers()[0].1(), |()| drivers()[1].1()).submit(long);
 }
 
-/// Pipes transfer short, which files hardly do.
+/// Pipes transfer less than was asked for, which files hardly do.
 #[test]
 fn a_ring_goes_on_with_short_transfers() {
     if uring::probe().is_err() {
@@ -234,7 +234,7 @@ fn a_ring_goes_on_with_short_transfers() {
     pieces.join().unwrap();
 }
 
-/// Has calls to io_uring of this thread refused from now on, as a sandbox that is put up late does.
+/// Makes the system refuse io_uring to this thread from now on, as a sandbox that is put up late does.
 fn forbid_rings() {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
     let rules = [(libc::SYS_io_uring_enter, Vec::new())].into_iter().collect();
@@ -250,7 +250,7 @@ fn a_ring_that_is_forbidden_later_completes_all_that_it_has_and_gets() {
     if uring::probe().is_err() {
         return println!("io_uring is not tested here");
     }
-    // The filter is the thread's, and stays.
+    // The filter belongs to the thread, and stays.
     thread::spawn(|| {
         let (_directory, file) = file(true);
         let arena = Arena::new(CHUNK_BYTES);

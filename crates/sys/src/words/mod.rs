@@ -1,6 +1,7 @@
-//! A leased block as atomic words, which many threads read and change at once (decision 10, "What crates/sys offers").
+//! A leased block as atomic words, which many threads read and change at the same time (decision 10, "What crates/sys
+//! offers").
 //!
-//! Words never take part in I/O themselves: what is to be written is copied out, word by word, into a block of its own.
+//! Words never take part in I/O themselves: they are copied, word by word, into a separate block before a write.
 
 use std::{cmp, ops::Deref};
 
@@ -33,13 +34,13 @@ impl Words {
         Words(Memory::new(block))
     }
 
-    /// Gives the block back. What its bytes are then is not said.
+    /// Gives the block back. Its bytes are unspecified.
     pub fn into_block(self) -> Block {
         self.0.into_block()
     }
 
-    /// Copies bytes from word `first` on, by relaxed loads. The copy is of one moment only if nobody changes these
-    /// words.
+    /// Copies bytes from word `first` on, by relaxed loads. The copy shows one moment only if no thread changes these
+    /// words meanwhile.
     ///
     /// # Panics
     /// If there are fewer words.
@@ -103,7 +104,7 @@ pub fn begin_with(words: &[AtomicU64], bytes: &[u8]) -> bool {
 #[inline]
 pub fn compare(words: &[AtomicU64], len: usize, bytes: &[u8]) -> cmp::Ordering {
     let words = &words[..len.div_ceil(WORD)];
-    // A word has its first byte lowest, and in the order of bytes the first counts most.
+    // A word has its first byte lowest, while the order of bytes compares the first byte first.
     let (whole, rest) = bytes.as_chunks::<WORD>();
     let both = len.min(bytes.len()) / WORD;
     for (word, bytes) in words[..both].iter().zip(whole) {
@@ -150,11 +151,11 @@ mod plain {
 
     use super::{AtomicU64, Block, WORD};
 
-    /// A block that nobody looks at as bytes while it is here.
+    /// A block whose bytes no thread reads as bytes while it is here.
     #[derive(Debug)]
     pub(super) struct Memory(Block);
 
-    // What the cast below relies on.
+    // The cast below relies on this.
     const _: () = assert!(size_of::<AtomicU64>() == WORD && align_of::<AtomicU64>() <= 4096);
 
     impl Memory {
@@ -183,7 +184,7 @@ mod plain {
 mod checked {
     use super::{AtomicU64, Block, WORD};
 
-    /// Words of the tool that chooses the orders, and the block, which only counts.
+    /// Words of the tool that chooses the orders, and the block, which is kept only for its accounting.
     #[derive(Debug)]
     pub(super) struct Memory {
         words: Box<[AtomicU64]>,

@@ -1,10 +1,10 @@
-//! The hot log of the hash engine, as its files have it.
+//! Fuzz bodies for the hot log of the hash engine, as it is in files.
 
-use ecotone_engines::hash::log::{Address, Page, Place, Segment, Stored};
+use ecotone_engines::hash::log::{Address, Page, PageLocation, Segment, Stored};
 use ecotone_substrate::{
     codec::Malformed,
     limits::{MAX_RECORD, PAGE},
-    table::Role,
+    table::FileRole,
 };
 use ecotone_sys::checksum::crc32c;
 
@@ -16,15 +16,15 @@ const HEADER: u64 = 16;
 /// Bytes of log in the smallest segment.
 const SEGMENT: u64 = 1 << 20;
 
-fn place(address: Address) -> Place {
-    Place { file: Role::Segment.file(NAME).identity(), birth: NAME.birth, address }
+fn place(address: Address) -> PageLocation {
+    PageLocation { file: FileRole::Segment.file(NAME).identity(), birth: NAME.birth, address }
 }
 
-/// The first page of a log, with a right checksum: parsed, and its records walked over. If all of them are whole, they
-/// lie back to back, and each is found where it is. Whether they are.
+/// Parses the first page of a log, with a right checksum, and walks its records. If all records are whole, they lie
+/// back to back and each is found at its address. Returns whether all are whole.
 ///
 /// # Panics
-/// If that is not so.
+/// If a whole page breaks these rules.
 pub fn page(input: &[u8]) -> bool {
     let mut bytes = padded(input, PAGE);
     seal_page(Address::FIRST, &mut bytes);
@@ -45,21 +45,21 @@ fn whole(address: Address, page: Page<'_>) -> bool {
     true
 }
 
-/// A segment of so many pages, counted round, whose checksums are put right: opened, and all of its pages walked over.
-/// How many of them are whole.
+/// Opens a segment of `pages % 8 + 1` pages whose checksums are right, and walks all of its pages. Returns how many of
+/// them are whole.
 ///
 /// # Panics
-/// If what is whole in one of them is not.
+/// If a whole page breaks the rules of [`page`].
 pub fn segment(pages: usize, input: &[u8]) -> Option<usize> {
     let pages = pages % 8 + 1;
     let mut bytes = padded(input, PAGE + SEGMENT as usize);
     name(&mut bytes, b"ECOhslog");
-    seal_header(Role::Segment.file(NAME), &mut bytes);
+    seal_header(FileRole::Segment.file(NAME), &mut bytes);
     for (at, page) in (Address::FIRST.get()..).step_by(PAGE).zip(bytes[PAGE..].chunks_mut(PAGE).take(pages)) {
         seal_page(Address::new(at), page);
     }
     let disk = SimStorage::new(1);
-    disk.put(Role::Segment.file(NAME), &bytes);
+    disk.put(FileRole::Segment.file(NAME), &bytes);
     let environment = disk.environment(NAME.database, 4 << 20);
     let segment = Segment::open(&environment, NAME, Address::FIRST, SEGMENT).ok()?;
     let page = |at: usize| {
@@ -70,7 +70,7 @@ pub fn segment(pages: usize, input: &[u8]) -> Option<usize> {
 }
 
 fn seal_page(address: Address, page: &mut [u8]) {
-    let Place { file, birth, .. } = place(address);
+    let PageLocation { file, birth, .. } = place(address);
     let sum = crc32c(crc32c(crc32c(0, &file.to_le_bytes()), &birth.to_le_bytes()), &page[4..]);
     page[..4].copy_from_slice(&sum.to_le_bytes());
 }

@@ -1,4 +1,4 @@
-//! Runs of the hash engine.
+//! Fuzz bodies for runs of the hash engine.
 
 use ecotone_engines::hash::cold::{Block, BlockBuilder, Run};
 use ecotone_substrate::{
@@ -16,11 +16,11 @@ use crate::{
 /// Bytes of a block.
 pub const BLOCK: usize = 1024;
 
-/// A block with a right checksum: parsed, searched, checked. If it passes the check, every record is found, and the
-/// builder makes the same bytes of them. Whether it does.
+/// Parses, searches and checks a block with a right checksum. If it passes the check, every record is found, and the
+/// builder makes the same bytes of the records. Returns whether it passes.
 ///
 /// # Panics
-/// If that is not so.
+/// If a block that passes breaks these rules.
 pub fn block(input: &[u8]) -> bool {
     let mut bytes = padded(input, BLOCK);
     seal_block(NAME.place(0), &mut bytes);
@@ -46,11 +46,11 @@ fn rebuild(block: &Block<'_>, bytes: &[u8]) {
         .finish(NAME.place(0), |built| assert!(built == bytes, "the builder makes another block of the same records"));
 }
 
-/// A run of so many pages, counted round, whose checksums are put right wherever its header leads: opened, searched,
-/// checked. Whether it passes the check.
+/// Opens, searches and checks a run whose number of pages is taken modulo a limit. The checksums are right wherever the
+/// header leads. Returns whether the run passes the check.
 ///
 /// # Panics
-/// If it passes and is no run.
+/// If the run passes and breaks the rules of a run.
 pub fn run(pages: usize, input: &[u8]) -> bool {
     let mut bytes = padded(input, (pages % 8 + 2) * PAGE);
     seal(&mut bytes);
@@ -70,13 +70,13 @@ pub fn run(pages: usize, input: &[u8]) -> bool {
     passes
 }
 
-/// Blocks, fences and tags where the header says, then the header, which gets its own name.
+/// Seals blocks, fences and tags where the header says, then the header, which gets its own name.
 fn seal(bytes: &mut [u8]) {
     let (fences, tags) = (number::<8>(bytes, 104), number::<8>(bytes, 112));
-    // Sizes that there are stay what they are.
+    // Sizes that are possible stay as they are.
     bytes[65] = 10 + (bytes[65] % 3 + 2) % 3;
     seal_blocks(bytes, PAGE..fences, 1 << bytes[65], 0);
-    // Tags of version 1 have one checksum, others one in each page.
+    // Tags of version 1 have one checksum; later tags have one in each page.
     let has_one = bytes[128].is_multiple_of(2);
     bytes[128] = u8::from(!has_one);
     let whole = if has_one { sum(bytes, tags, bytes.len()) } else { [0; 4] };

@@ -1,9 +1,9 @@
-//! Tables of the lsm engine.
+//! Fuzz bodies for tables of the lsm engine.
 
 use std::sync::Arc;
 
 use ecotone_engines::lsm::table::{
-    Answer, Block, BlockBuilder, Compression, Cursor, Find, Table, WholeIndex, plain_room,
+    Answer, Block, BlockBuilder, BlockSearch, Compression, Cursor, Table, WholeIndex, plain_room,
 };
 use ecotone_substrate::{
     Result,
@@ -20,14 +20,14 @@ use crate::{
     table::{seal_block, seal_header},
 };
 
-/// Records; no value is a tombstone.
+/// Records; a record without a value is a tombstone.
 type Records = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 
-/// A block with a right checksum: unpacked, parsed, searched, checked. If it passes the check, every record is found,
-/// and the builder makes the same bytes of them, unless they were packed. Whether it does.
+/// Unpacks, parses, searches and checks a block with a right checksum. If it passes the check, every record is found,
+/// and the builder makes the same bytes of the records unless they were packed. Returns whether it passes.
 ///
 /// # Panics
-/// If that is not so.
+/// If a block that passes breaks these rules.
 pub fn block(input: &[u8]) -> bool {
     let mut bytes = padded(input, PAGE);
     seal_block(NAME.place(0), &mut bytes);
@@ -45,7 +45,7 @@ fn rebuild(block: &Block<'_>, plain: Option<&[u8]>) {
     let mut builder =
         BlockBuilder::new(&Memory::new(4 << 20), PAGE, Compression::None).expect("there is memory for a frame");
     let each = block.each(|key, value| {
-        assert_eq!(block.find(key), Ok(Find::Found(value)));
+        assert_eq!(block.find(key), Ok(BlockSearch::Found(value)));
         assert!(plain.is_none() || builder.push(key, value));
         Ok(())
     });
@@ -54,11 +54,12 @@ fn rebuild(block: &Block<'_>, plain: Option<&[u8]>) {
     builder.finish(NAME.place(0), |built| assert!(same(built), "the builder makes another block of the same records"));
 }
 
-/// A table of so many pages, counted round, whose checksums are put right wherever its header leads: opened, searched,
-/// walked in both directions, checked. If it passes the check, all of these give what its records are. Whether it does.
+/// Opens, searches, walks in both directions and checks a table whose number of pages is taken modulo a limit. The
+/// checksums are right wherever the header leads. If the table passes the check, all of these give the same records.
+/// Returns whether it passes.
 ///
 /// # Panics
-/// If that is not so.
+/// If a table that passes breaks these rules.
 pub fn table(pages: usize, input: &[u8]) -> bool {
     let mut bytes = padded(input, (pages % 16 + 3) * PAGE);
     seal(&mut bytes);
@@ -84,7 +85,7 @@ pub fn table(pages: usize, input: &[u8]) -> bool {
     passes
 }
 
-/// All records, as a cursor meets them.
+/// All records, in the order of a cursor.
 fn walk(environment: &Environment, table: &Arc<Table>, forward: bool) -> Result<Records> {
     let (blocks, window) = (0..table.blocks(), window(environment));
     let mut records = Records::new();
@@ -108,7 +109,7 @@ fn frames(environment: &Environment) -> impl Fn() -> Result<storage::Block> + '_
     || environment.memory.lease_essential(Component::Other, Size::Frame)
 }
 
-/// What a search for a key comes to, and whether a cursor that seeks it stands on it.
+/// The result of a search for a key, and whether a cursor that seeks the key stands on it.
 fn look(
     environment: &Environment,
     table: &Arc<Table>,
@@ -135,7 +136,7 @@ fn all_are_found(environment: &Environment, table: &Arc<Table>, records: &Record
     }
 }
 
-/// Blocks, partitions, index and filter where the header says, then the header, which gets its own name.
+/// Seals blocks, partitions, index and filter where the header says, then the header, which gets its own name.
 fn seal(bytes: &mut [u8]) {
     let pages = |bytes: usize| bytes.div_ceil(PAGE).saturating_mul(PAGE);
     bytes[64] = 12 + bytes[64] % 3;

@@ -1,5 +1,5 @@
-//! The bodies on inputs that are damaged a little: nothing panics, and enough of them are whole for that to say
-//! something.
+//! Runs the fuzz bodies on slightly damaged inputs: nothing panics, and enough of the inputs stay whole for the test to
+//! be meaningful.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use ecotone_engines::{
     adaptive::{AdaptiveOptions, blob::Blob},
     hash::{
         HashOptions, blob as hash_blob,
-        cold::{RunKind, RunWriter, Stretch},
+        cold::{HashRange, RunKind, RunWriter},
         log::Address,
-        structure::{Change as HashChange, LogFile, Part, Structure as HashStructure},
+        structure::{HashManifest as HashStructure, LogFile, ManifestEdit as HashChange, PartitionEntry},
     },
     lsm::{
         LsmOptions, blob,
-        structure::{Become, Change, CoverEdit, Place, Structure},
-        table::{Compression, Kind, Options, TableWriter, Wanted},
+        manifest::{LevelManifest, PagedRangeEdit, RangeEditKind, RunId, VersionEdit},
+        table::{Compression, IndexKind, IndexOptions, Options, TableWriter},
     },
 };
-use ecotone_substrate::table::File;
+use ecotone_substrate::table::FileRef;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
 use crate::sim::SimStorage;
 
-/// Records with keys of many lengths; no value is a tombstone.
+/// Records with keys of many lengths; a record without a value is a tombstone.
 fn records(count: u32) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
     let record = |number: u32| {
         let mut key = number.wrapping_mul(0x9E37_79B9).to_be_bytes().to_vec();
@@ -37,18 +37,18 @@ fn file(disk: &SimStorage) -> Vec<u8> {
     disk.files().remove(&NAME.file()).expect("it was written")
 }
 
-fn a_table(kind: Kind, block: usize, count: u32) -> Vec<u8> {
+fn a_table(kind: IndexKind, block: usize, count: u32) -> Vec<u8> {
     table_of(kind, block, Compression::None, &records(count))
 }
 
 fn table_of(
-    kind: Kind,
+    kind: IndexKind,
     block: usize,
     compression: Compression,
     records: &BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 ) -> Vec<u8> {
     let disk = SimStorage::new(1);
-    let options = Options { block, filter_bits: 10, compression, index: Wanted::of(kind, 2000) };
+    let options = Options { block, filter_bits: 10, compression, index: IndexOptions::of(kind, 2000) };
     let mut writer = TableWriter::create(&disk.environment(NAME.database, 4 << 20), NAME, options).unwrap();
     records.iter().for_each(|(key, value)| writer.push(hash(key), key, value.as_deref()).unwrap());
     writer.finish((1, 2)).unwrap();
@@ -65,7 +65,7 @@ fn a_run(count: u32) -> Vec<u8> {
     file(&disk)
 }
 
-/// Changes a few bytes, mostly where something is; gives `judge` each, and tells how many passed.
+/// Changes a few bytes, mostly nonzero ones; gives `judge` each result, and returns how many passed.
 fn damaged(whole: &[u8], turns: usize, judge: impl Fn(&[u8]) -> bool) -> usize {
     let mut random = SmallRng::seed_from_u64(whole.len() as u64);
     assert!(judge(whole), "it is whole");
@@ -88,9 +88,12 @@ fn damaged(whole: &[u8], turns: usize, judge: impl Fn(&[u8]) -> bool) -> usize {
 
 #[test]
 fn damaged_tables_end_in_an_answer_or_an_error() {
-    for (kind, block, count) in
-        [(Kind::Single, 4096, 120), (Kind::Plr, 4096, 60), (Kind::Linear, 4096, 150), (Kind::Linear, 8192, 150)]
-    {
+    for (kind, block, count) in [
+        (IndexKind::Single, 4096, 120),
+        (IndexKind::Plr, 4096, 60),
+        (IndexKind::Linear, 4096, 150),
+        (IndexKind::Linear, 8192, 150),
+    ] {
         let whole = a_table(kind, block, count);
         let pages = whole.len() / PAGE + 13;
         let passed = damaged(&whole, 400, |bytes| table::table(pages, bytes));
@@ -98,12 +101,12 @@ fn damaged_tables_end_in_an_answer_or_an_error() {
     }
 }
 
-/// Two records a block, and the last key of each shares so much with the next one that an index of few separators has
-/// two partitions.
+/// Two records a block. The last key of each block shares a long prefix with the next key, so that an index of few
+/// separators has two partitions.
 #[test]
 fn damaged_partitions_end_in_an_answer_or_an_error() {
     let record = |number: u8| ([&[b'a' + number.div_ceil(2); 900][..], &[number]].concat(), Some(vec![number; 900]));
-    let whole = table_of(Kind::Partitioned, 4096, Compression::None, &(0..12).map(record).collect());
+    let whole = table_of(IndexKind::Partitioned, 4096, Compression::None, &(0..12).map(record).collect());
     assert_eq!((whole[65], whole[112], whole.len()), (2, 2, 11 * PAGE));
     let passed = damaged(&whole, 1000, |bytes| table::table(11 + 13, bytes));
     assert!((20..950).contains(&passed), "{passed} of 1000 passed the check");
@@ -119,10 +122,10 @@ fn damaged_runs_end_in_an_answer_or_an_error() {
 
 #[test]
 fn damaged_blocks_end_in_an_answer_or_an_error() {
-    let (table, run) = (a_table(Kind::Linear, 4096, 60), a_run(60));
+    let (table, run) = (a_table(IndexKind::Linear, 4096, 60), a_run(60));
     let passed = damaged(&table[PAGE..2 * PAGE], 5000, table::block);
     assert!((100..4900).contains(&passed), "{passed} of 5000 passed the check");
-    let packed = table_of(Kind::Linear, 4096, Compression::Lz4, &records(200));
+    let packed = table_of(IndexKind::Linear, 4096, Compression::Lz4, &records(200));
     assert_eq!(packed[PAGE + 4], 2);
     let passed = damaged(&packed[PAGE..2 * PAGE], 5000, table::block);
     assert!((100..4900).contains(&passed), "{passed} of 5000 passed the check");
@@ -141,7 +144,7 @@ fn a_record(number: u32, kind: u64) -> Vec<u8> {
     record
 }
 
-/// Pages of a hot log, and what stands before them in a file.
+/// Pages of a hot log, behind the file header.
 fn a_segment(pages: usize) -> Vec<u8> {
     let mut file = vec![0; PAGE];
     file[64..72].copy_from_slice(&Address::FIRST.get().to_le_bytes());
@@ -168,14 +171,17 @@ fn damaged_hot_logs_end_in_an_answer_or_an_error() {
     assert!((10..190).contains(&passed), "{passed} of 200 segments are whole");
 }
 
-/// The root of an empty keyspace, then a segment, three compactions, a fold into halves, and a merge.
+/// The root of an empty keyspace, then a segment, three compactions, a fold of the partition into halves, and a merge
+/// of runs.
 fn a_hash_history() -> Vec<u8> {
-    let file = |number: u32| File { number, birth: u64::from(number) << 32 };
+    let file = |number: u32| FileRef { number, birth: u64::from(number) << 32 };
     let page = |number: u64| Address::new(number * PAGE as u64);
-    let part =
-        |bits, number, base: Option<u32>| Part { stretch: Stretch::new(bits, number).unwrap(), base: base.map(file) };
-    let compact = |comes, begin| HashChange::Compact {
-        comes: Some(file(comes)),
+    let part = |bits, number, base: Option<u32>| PartitionEntry {
+        stretch: HashRange::new(bits, number).unwrap(),
+        base: base.map(file),
+    };
+    let compact = |added, begin| HashChange::Compact {
+        added: Some(file(added)),
         begin: page(begin),
         durable: page(99),
         index_bits: 10,
@@ -186,53 +192,57 @@ fn a_hash_history() -> Vec<u8> {
         compact(3, 40),
         compact(300, 60),
         HashChange::Fold {
-            goes: part(0, 0, None),
-            comes: vec![part(1, 0, Some(4)), part(1, 1, None)],
+            deleted: part(0, 0, None),
+            added: vec![part(1, 0, Some(4)), part(1, 1, None)],
             folded: page(20),
         },
-        HashChange::Merge { goes: vec![file(3), file(300)], comes: Some(file(7)) },
+        HashChange::Merge { deleted: vec![file(3), file(300)], added: Some(file(7)) },
     ];
     let root = hash_blob::encode(HashOptions::default(), &HashStructure::new(10));
     parts([root].into_iter().chain(changes.iter().map(HashChange::encode)))
 }
 
-/// Each behind its length.
+/// Each part, preceded by its length.
 fn parts(parts: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     parts.flat_map(|part| [&(part.len() as u16).to_le_bytes()[..], &part].concat()).collect()
 }
 
-/// A root of three tables and nothing covered, a flush that has a range covered, a compaction that opens a part of it,
-/// and a move.
-fn changes() -> (Structure, [Change; 3]) {
-    let file = |number: u32| File { number, birth: u64::from(number) << 32 };
+/// A root of three tables without paged ranges, a flush that adds a paged range, a compaction that reactivates a part
+/// of it, and a move.
+fn changes() -> (LevelManifest, [VersionEdit; 3]) {
+    let file = |number: u32| FileRef { number, birth: u64::from(number) << 32 };
     let (mut structure, [young, upper, last]) =
-        (Structure::default(), [Place::Run(0), Place::Level(2), Place::Level(1)]);
+        (LevelManifest::default(), [RunId::L0(0), RunId::at_depth(2), RunId::LAST]);
     let three = vec![(upper, file(1)), (last, file(2)), (last, file(300))];
-    structure.apply(&Change { comes: three, ..Change::default() }).unwrap();
-    let edit = |upper: &[u8], becomes| CoverEdit { lower: b"a".to_vec(), upper: upper.to_vec(), becomes };
-    let (covered, opened) = (vec![edit(b"k", Become::Covered(young))], vec![edit(b"c", Become::Open)]);
+    structure.apply(&VersionEdit { added: three, ..VersionEdit::default() }).unwrap();
+    let edit = |upper: &[u8], kind| PagedRangeEdit { lower: b"a".to_vec(), upper: upper.to_vec(), kind };
+    let (covered, opened) = (vec![edit(b"k", RangeEditKind::Add(young))], vec![edit(b"c", RangeEditKind::Reactivate)]);
     let changes = [
-        Change { goes: vec![], comes: vec![(young, file(4)), (young, file(5))], covers: covered },
-        Change { goes: vec![file(4), file(5), file(1)], comes: vec![(upper, file(6))], covers: opened },
-        Change { goes: vec![file(6)], comes: vec![(last, file(6))], ..Change::default() },
+        VersionEdit { deleted: vec![], added: vec![(young, file(4)), (young, file(5))], paged_ranges: covered },
+        VersionEdit { deleted: vec![file(4), file(5), file(1)], added: vec![(upper, file(6))], paged_ranges: opened },
+        VersionEdit { deleted: vec![file(6)], added: vec![(last, file(6))], ..VersionEdit::default() },
     ];
     (structure, changes)
 }
 
-/// The same in an lsm, which covers nothing.
+/// The same edits in an lsm, which has no paged ranges.
 fn an_lsm_history() -> Vec<u8> {
     let (structure, changes) = changes();
-    let uncovered = changes.map(|change| Change { covers: vec![], ..change });
-    parts([blob::encode(LsmOptions::default(), &structure)].into_iter().chain(uncovered.iter().map(Change::encode)))
+    let uncovered = changes.map(|change| VersionEdit { paged_ranges: vec![], ..change });
+    parts(
+        [blob::encode(LsmOptions::default(), &structure)].into_iter().chain(uncovered.iter().map(VersionEdit::encode)),
+    )
 }
 
-/// Behind a root that has another range covered already.
+/// The same edits behind a root that has another paged range already.
 fn an_adaptive_history() -> Vec<u8> {
     let (mut structure, changes) = changes();
-    let cover = CoverEdit { lower: b"p".to_vec(), upper: b"t".to_vec(), becomes: Become::Covered(Place::Level(2)) };
-    structure.apply(&Change { covers: vec![cover], ..Change::default() }).unwrap();
-    let (covers, lsm) = (structure.covers().as_ref().clone(), blob::encode(LsmOptions::default(), &structure));
-    let root = Blob { options: AdaptiveOptions::default(), covers, lsm, tree: Vec::new() };
+    let cover =
+        PagedRangeEdit { lower: b"p".to_vec(), upper: b"t".to_vec(), kind: RangeEditKind::Add(RunId::at_depth(2)) };
+    structure.apply(&VersionEdit { paged_ranges: vec![cover], ..VersionEdit::default() }).unwrap();
+    let (paged_ranges, lsm) =
+        (structure.paged_ranges().as_ref().clone(), blob::encode(LsmOptions::default(), &structure));
+    let root = Blob { options: AdaptiveOptions::default(), paged_ranges, lsm, tree: Vec::new() };
     let records = changes.iter().map(|change| [&[1], &*change.encode()].concat());
     parts([root.encode()].into_iter().chain(records))
 }

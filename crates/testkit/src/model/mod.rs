@@ -1,7 +1,7 @@
-//! What a database must hold after it ended and was opened again.
+//! The content that a database must have after it ended and was opened again.
 //!
-//! The model keeps the history of one thread's writes. What is recovered must be the state after some prefix of that
-//! history, and the prefix must reach at least to the last write whose acknowledgement outlives the kind of end. A
+//! The model keeps the history of one thread's writes. The recovered content must be the state after some prefix of
+//! that history. The prefix must reach at least to the last write whose acknowledgement outlives the kind of end. A
 //! batch is one write.
 
 use std::{
@@ -21,12 +21,12 @@ pub type State = BTreeMap<Key, Vec<u8>>;
 /// One operation of a write: a key and its new value, or `None` for a delete.
 pub type Change = (Key, Option<Vec<u8>>);
 
-/// What the database promised when it answered a write.
+/// The promise of the database in its answer to a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Nothing was answered, or an error that leaves the write in doubt.
+    /// No answer, or an error that leaves the write in doubt.
     InDoubt,
-    /// The write is visible, no more.
+    /// The write is visible, and no more is promised.
     None,
     /// The write survives the death of the process.
     Buffered,
@@ -34,12 +34,12 @@ pub enum Level {
     Sync,
 }
 
-/// How a life of the database ended.
+/// How a session of the database ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// It was closed, and the closing succeeded.
     Closed,
-    /// The process died, the kernel lived.
+    /// The process died; the kernel lived.
     ProcessDeath,
     /// The machine lost power.
     PowerLoss,
@@ -62,7 +62,7 @@ struct Step {
     level: Level,
 }
 
-/// A history of writes and the states that it allows. All keyspaces in it share one log; give an unlogged keyspace a
+/// A history of writes and the states that it allows. All keyspaces in it share one log; an unlogged keyspace needs a
 /// model of its own.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
@@ -77,15 +77,15 @@ impl Model {
         Model::default()
     }
 
-    /// Adds the next write, which may be a batch, with what was answered. A write that was refused without effect is
-    /// not added. Gives its number, for [`acknowledge`](Self::acknowledge).
+    /// Adds the next write, which may be a batch, with the promise of its answer. A write that was refused without
+    /// effect is not added. Gives the number of the write, for [`acknowledge`](Self::acknowledge).
     pub fn record(&mut self, changes: Vec<Change>, level: Level) -> usize {
         apply(&mut self.now, &changes);
         self.steps.push(Step { changes, level });
         self.steps.len() - 1
     }
 
-    /// Raises what was promised for one write.
+    /// Raises the promise for one write.
     ///
     /// # Panics
     /// If there is no such write since the last end.
@@ -94,12 +94,12 @@ impl Model {
         step.level = step.level.max(level);
     }
 
-    /// Raises what was promised for every write so far, as a call that makes all of them durable does.
+    /// Raises the promise for every write so far, as a call that makes all of them durable does.
     pub fn acknowledge_all(&mut self, level: Level) {
         self.steps.iter_mut().for_each(|step| step.level = step.level.max(level));
     }
 
-    /// Forgets all writes of a keyspace: it was dropped, which no later end undoes.
+    /// Forgets all writes of a keyspace, because the keyspace was dropped; no later end undoes that.
     pub fn forget(&mut self, keyspace: u32) {
         self.base.retain(|key, _| key.0 != keyspace);
         self.now.retain(|key, _| key.0 != keyspace);
@@ -126,10 +126,10 @@ impl Model {
         self.steps.is_empty()
     }
 
-    /// Judges what was recovered. Gives the length of the shortest prefix of the history that explains it.
+    /// Judges the recovered content. Gives the length of the shortest prefix of the history that explains it.
     ///
     /// # Errors
-    /// A description of the nearest prefix and of what differs from it.
+    /// A description of the nearest prefix and of the differences from it.
     pub fn check_recovered(
         &self,
         ending: Ending,
@@ -151,8 +151,8 @@ impl Model {
         Err(self.describe(ending, guaranteed, nearest.1, &recovered))
     }
 
-    /// Judges what was recovered as [`check_recovered`](Self::check_recovered) does, and begins a new life with it:
-    /// recovery makes durable what it found, so all of it is promised from now on.
+    /// Judges the recovered content as [`check_recovered`](Self::check_recovered) does, and begins a new session with
+    /// it. Recovery makes its content durable, so all of it is promised from now on.
     ///
     /// # Errors
     /// As `check_recovered`; the model is then unchanged.
@@ -168,7 +168,7 @@ impl Model {
         Ok(length)
     }
 
-    /// Writes up to and including the last one whose promise outlives `ending`.
+    /// The number of writes up to and including the last one whose promise outlives `ending`.
     fn guaranteed(&self, ending: Ending) -> usize {
         self.steps.iter().rposition(|step| step.level >= ending.outlived_by()).map_or(0, |last| last + 1)
     }
@@ -217,7 +217,7 @@ impl Model {
     }
 }
 
-/// A state on its way through the history, with the keys in which it differs from what was recovered.
+/// A state that is replayed through the history, with the keys in which it differs from the recovered content.
 struct Walk<'a> {
     state: State,
     recovered: &'a State,
@@ -251,7 +251,7 @@ fn apply(state: &mut State, changes: &[Change]) {
     }
 }
 
-/// The keys whose values are not the same.
+/// The keys whose values differ.
 fn differences(a: &State, b: &State) -> BTreeSet<Key> {
     let either = a.keys().chain(b.keys());
     either.filter(|key| a.get(*key) != b.get(*key)).cloned().collect()

@@ -1,4 +1,4 @@
-//! A clock that is a function of its seed and of how often it was asked.
+//! A clock that is a function of its seed and of how often it was read.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -9,7 +9,7 @@ use ecotone_substrate::clock::Clock;
 use ecotone_sys::primitive::thread;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
-/// Nanoseconds that pass between two looks at the clock.
+/// Nanoseconds that pass between two reads of the clock.
 const STEP: u64 = 1_000;
 
 /// A seeded clock. Used by one thread, it gives the same answers in every run.
@@ -21,12 +21,12 @@ pub struct SimClock {
 }
 
 impl SimClock {
-    /// A clock that starts at zero and moves on by a microsecond a call.
+    /// A clock that starts at zero and advances by a microsecond a call.
     pub fn new(seed: u64) -> Self {
         SimClock { seed, now: AtomicU64::new(0), drawn: AtomicU64::new(0) }
     }
 
-    /// Lets `nanoseconds` pass at once.
+    /// Advances the clock by `nanoseconds` at once.
     pub fn advance(&self, nanoseconds: u64) {
         self.now.fetch_add(nanoseconds, Ordering::Relaxed);
     }
@@ -42,12 +42,12 @@ impl Clock for SimClock {
         SmallRng::seed_from_u64(self.seed ^ draw.rotate_left(32)).next_u64()
     }
 
-    /// All the time there is.
+    /// CPU time, which equals the time of the clock.
     fn processor(&self) -> u64 {
         self.now()
     }
 
-    /// Whoever sleeps only lets others go on.
+    /// A sleep only lets other threads run.
     fn sleep(&self, duration: Duration) {
         self.advance(u64::try_from(duration.as_nanos()).expect("nobody sleeps for centuries"));
         thread::yield_now();

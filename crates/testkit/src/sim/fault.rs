@@ -1,4 +1,4 @@
-//! What is to go wrong, by the index of the I/O.
+//! Ordered faults, by the index of the I/O.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,12 +16,12 @@ pub(super) struct Plan {
     pub(super) panics: BTreeSet<u64>,
 }
 
-/// What is to happen to one I/O.
+/// The outcome of one I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It succeeds.
     Normal,
-    /// A write goes to another place of the same file and reports success; anything else succeeds.
+    /// A write goes to another place of the same file and reports success; any other I/O succeeds.
     Misplaced,
     /// It fails with this error.
     Fails(io::ErrorKind),
@@ -30,7 +30,7 @@ pub(super) enum Fate {
 }
 
 impl Fate {
-    /// Whether work that cannot be done in part has its effect; a crash may come before it or after it.
+    /// Whether work that cannot be done in part takes effect; a crash may come before it or after it.
     pub(super) fn takes_effect(self, random: &mut SmallRng) -> bool {
         match self {
             Fate::Normal | Fate::Misplaced => true,

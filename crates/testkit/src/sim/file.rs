@@ -12,10 +12,10 @@ use rand::RngExt;
 use super::{
     fault::Fate,
     phase::Io,
-    world::{InodeRef, Shared, World},
+    state::{InodeRef, Shared, SimState},
 };
 
-/// A handle of a file; it works on after the file has lost its name.
+/// A handle of a file; it keeps working after the file has lost its name.
 #[derive(Debug)]
 pub(super) struct SimFile {
     shared: Arc<Shared>,
@@ -30,7 +30,7 @@ impl SimFile {
     }
 
     /// # Panics
-    /// A transfer that `O_DIRECT` would refuse is a bug of the caller.
+    /// If `O_DIRECT` would refuse the transfer: that is a bug of the caller.
     fn check_alignment(&self, buffer: &[u8], offset: u64) {
         if self.access == Access::Direct {
             let (address, len) = (buffer.as_ptr().addr(), buffer.len());
@@ -51,15 +51,15 @@ impl SimFile {
         Ok(())
     }
 
-    fn write_whole(&self, world: &World, buffer: &[u8], offset: u64) -> Result<()> {
+    fn write_whole(&self, world: &SimState, buffer: &[u8], offset: u64) -> Result<()> {
         let growth = self.inode.lock().extent().growth(offset, offset + buffer.len() as u64);
         world.take_space(growth).map_err(|error| Error::io(Io::Write.verb(), self.id, error))?;
         self.inode.lock().write(buffer, offset);
         Ok(())
     }
 
-    /// The write goes to another page of the file, and to nowhere if there is none.
-    fn write_misplaced(&self, world: &mut World, buffer: &[u8], offset: u64) {
+    /// The write goes to another page of the file, or nowhere if there is no other page.
+    fn write_misplaced(&self, world: &mut SimState, buffer: &[u8], offset: u64) {
         let mut inode = self.inode.lock();
         let (page, length) = (PAGE as u64, inode.extent().length);
         let end = offset + buffer.len() as u64;

@@ -1,4 +1,4 @@
-//! Pages at which I/O stops until a test lets it go on.
+//! Pages at which I/O blocks until a test releases it.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl Gates {
         }
     }
 
-    /// A released gate has forgotten who was blocked.
+    /// A released gate forgets its count of blocked I/Os.
     pub(super) fn leave(&mut self, gate: Gate) {
         if let Some(blocked) = self.held.get_mut(&gate) {
             *blocked = blocked.saturating_sub(1);

@@ -1,24 +1,24 @@
-//! The values that one thing had since it was last made durable, and what a crash makes of them.
+//! The versions of a value since it was last made durable, and the version that a crash keeps.
 
 use rand::{RngExt, rngs::SmallRng};
 
 /// How a machine or a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
-    /// The process died and the kernel lives: everything handed to the kernel is there, and what was not synced still
-    /// is not.
+    /// The process died and the kernel lives: everything handed to the kernel is there, and unsynced data is still
+    /// unsynced.
     KeepAll,
-    /// Power was lost and nothing had left the caches since the last sync.
+    /// Power was lost, and nothing had left the caches since the last sync.
     DropAll,
-    /// Power was lost; each unsynced piece is kept, dropped or torn by this seed.
+    /// Power was lost; this seed decides whether each unsynced part is kept, dropped or torn.
     Random(u64),
 }
 
-/// Versions remembered of one thing. The middle ones are forgotten first: a crash then has fewer outcomes, never a
-/// wrong one.
+/// The most versions remembered of one value. The middle versions are forgotten first: a crash then has fewer outcomes,
+/// never a wrong one.
 const LONGEST: usize = 16;
 
-/// A durable value and those that followed it without a sync. Never empty.
+/// A durable value and the unsynced values after it. Never empty.
 #[derive(Debug, Clone)]
 pub(super) struct History<T> {
     versions: Vec<T>,
@@ -29,7 +29,7 @@ impl<T: Clone> History<T> {
         History { versions: vec![durable] }
     }
 
-    /// What the running system sees.
+    /// The value that the running system sees.
     pub(super) fn now(&self) -> &T {
         self.versions.last().expect("a history is never empty")
     }
@@ -56,7 +56,7 @@ impl<T: Clone> History<T> {
         self.versions.iter_mut().for_each(change);
     }
 
-    /// The same history of other values.
+    /// The same history with every value mapped.
     pub(super) fn map<U>(&self, change: impl FnMut(&T) -> U) -> History<U> {
         History { versions: self.versions.iter().map(change).collect() }
     }

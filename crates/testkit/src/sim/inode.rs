@@ -1,4 +1,4 @@
-//! One file: what of it is synced, and every version since.
+//! One simulated file: its synced content, and every version since.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use super::{
     pages::{Page, Pages, ZERO, shared},
 };
 
-/// Length and reserved space of a file. They travel together, as a journalled file system has it.
+/// Length and reserved space of a file. They change together, as in a journalled file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Extent {
     /// In bytes.
@@ -25,28 +25,28 @@ pub(super) struct Extent {
     holes: Arc<BTreeSet<u64>>,
 }
 
-/// How much of an interrupted or failed piece of work is found done.
+/// How much of an interrupted or failed operation takes effect.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum PartialEffect {
     Nothing,
     Everything,
     Some,
 }
 
-impl Part {
-    fn draw(random: &mut SmallRng) -> Part {
+impl PartialEffect {
+    fn draw(random: &mut SmallRng) -> PartialEffect {
         match random.random_range(0..4) {
-            0 => Part::Nothing,
-            1 => Part::Everything,
-            _ => Part::Some,
+            0 => PartialEffect::Nothing,
+            1 => PartialEffect::Everything,
+            _ => PartialEffect::Some,
         }
     }
 
     fn takes(self, random: &mut SmallRng) -> bool {
         match self {
-            Part::Nothing => false,
-            Part::Everything => true,
-            Part::Some => random.random(),
+            PartialEffect::Nothing => false,
+            PartialEffect::Everything => true,
+            PartialEffect::Some => random.random(),
         }
     }
 }
@@ -92,7 +92,7 @@ impl Inode {
         self.extent.now()
     }
 
-    /// What the running system sees of a page.
+    /// The version of a page that the running system sees.
     fn page(&self, number: u64) -> &Page {
         let newest = self.dirty.get(&number).map(History::now);
         newest.or_else(|| self.durable.get(number)).map_or(&ZERO, |page| page)
@@ -111,9 +111,9 @@ impl Inode {
         self.reserve(offset, offset + bytes.len() as u64);
     }
 
-    /// Writes what a write leaves behind that was interrupted or failed: nothing, everything, or any of its sectors.
+    /// Applies an interrupted or failed write: nothing of it, all of it, or any of its sectors.
     pub(super) fn write_torn(&mut self, bytes: &[u8], offset: u64, random: &mut SmallRng) {
-        let part = Part::draw(random);
+        let part = PartialEffect::draw(random);
         if part.takes(random) {
             self.reserve(offset, offset + bytes.len() as u64);
         }
@@ -175,7 +175,7 @@ impl Inode {
         self.extent.push(extent);
     }
 
-    /// Writes zeros over `from..to`, where there is anything else.
+    /// Writes zeros over the nonzero parts of `from..to`.
     fn zero(&mut self, from: u64, to: u64) {
         let first = from / PAGE as u64;
         let mut numbers = self.durable.numbers_from(first);
@@ -199,7 +199,7 @@ impl Inode {
         self.extent.settle();
     }
 
-    /// What a failed sync leaves: the unsynced pages are gone, and the kernel believes that they are clean.
+    /// Applies a failed sync: the unsynced pages are gone, and the kernel believes that they are clean.
     pub(super) fn lose_unsynced(&mut self) {
         self.dirty.clear();
     }
@@ -224,20 +224,20 @@ impl Inode {
         Inode { durable, dirty: BTreeMap::new(), extent: History::new(extent) }
     }
 
-    /// A file may be kept or dropped as a whole, or each page by itself.
+    /// Keeps or drops the file as a whole, or decides for each page.
     fn settle_pages(&self, durable: &mut Pages, random: &mut SmallRng) {
-        let of_file = Part::draw(random);
+        let of_file = PartialEffect::draw(random);
         for (number, versions) in &self.dirty {
-            let part = if let Part::Some = of_file { Part::draw(random) } else { of_file };
+            let part = if let PartialEffect::Some = of_file { PartialEffect::draw(random) } else { of_file };
             match part {
-                Part::Nothing => {}
-                Part::Everything => durable.set(*number, versions.now().clone()),
-                Part::Some => durable.set(*number, Arc::new(torn(versions, random))),
+                PartialEffect::Nothing => {}
+                PartialEffect::Everything => durable.set(*number, versions.now().clone()),
+                PartialEffect::Some => durable.set(*number, Arc::new(torn(versions, random))),
             }
         }
     }
 
-    /// Changes bytes everywhere at once, synced or not, as decay of the medium does.
+    /// Changes bytes in every version, synced or not, as decay of the medium does.
     pub(super) fn damage(&mut self, offset: u64, len: usize, mut change: impl FnMut(usize, &mut u8)) {
         for piece in pieces(offset, len) {
             let mut alter = |page: &mut Page| {
@@ -252,14 +252,14 @@ impl Inode {
         }
     }
 
-    /// Cuts the file everywhere at once, synced or not.
+    /// Cuts every version of the file, synced or not.
     pub(super) fn truncate(&mut self, length: u64) {
         self.set_len(length);
         self.sync();
     }
 }
 
-/// A page of which each sector has one of the values that it had since the last sync.
+/// A page in which each sector has one of the values that it had since the last sync.
 fn torn(versions: &History<Arc<Page>>, random: &mut SmallRng) -> Page {
     let mut page = ZERO;
     for start in (0..PAGE).step_by(SECTOR) {
@@ -270,13 +270,13 @@ fn torn(versions: &History<Arc<Page>>, random: &mut SmallRng) -> Page {
 }
 
 /// The part of one page that a transfer touches.
-struct Piece {
+struct PageSlice {
     page: u64,
     within: Range<usize>,
     source: Range<usize>,
 }
 
-fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = PageSlice> {
     let mut done = 0;
     std::iter::from_fn(move || {
         let at = offset + done as u64;
@@ -284,7 +284,7 @@ fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
         let count = (PAGE - start).min(len - done);
         let source = done..done + count;
         done += count;
-        (count > 0).then_some(Piece { page: at / PAGE as u64, within: start..start + count, source })
+        (count > 0).then_some(PageSlice { page: at / PAGE as u64, within: start..start + count, source })
     })
 }
 

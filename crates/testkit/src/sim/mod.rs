@@ -17,9 +17,9 @@ mod inode;
 mod pages;
 mod phase;
 mod queue;
+mod state;
+mod stepped_thread;
 mod storage;
-mod walk;
-mod world;
 
 #[cfg(test)]
 mod tests;
@@ -27,5 +27,5 @@ mod tests;
 pub use clock::SimClock;
 pub use history::Crash;
 pub use phase::{Io, Label, Phase};
+pub use stepped_thread::SteppedThread;
 pub use storage::SimStorage;
-pub use walk::Walk;

@@ -10,13 +10,13 @@ pub(super) type Page = [u8; PAGE];
 /// A page that was never written.
 pub(super) static ZERO: Page = [0; PAGE];
 
-/// The page, shared where it is one of zeros: files are mostly made of these.
+/// The page; a page of zeros is shared, because files mostly consist of such pages.
 pub(super) fn shared(page: &Page) -> Arc<Page> {
     static SHARED: LazyLock<Arc<Page>> = LazyLock::new(|| Arc::new(ZERO));
     if *page == ZERO { SHARED.clone() } else { Arc::new(*page) }
 }
 
-/// Pages in one shared piece of the page table.
+/// Pages in one shared chunk of the page table.
 const FAN: usize = 64;
 
 type Leaf = [Option<Arc<Page>>; FAN];
@@ -66,7 +66,7 @@ impl Pages {
         }
     }
 
-    /// Numbers of the pages at or above `first` that are no holes.
+    /// Numbers of the pages at or above `first` that are not holes.
     pub(super) fn numbers_from(&self, first: u64) -> Vec<u64> {
         let end = (self.leaves.len() * FAN) as u64;
         (first..end).filter(|number| self.get(*number).is_some()).collect()

@@ -1,8 +1,8 @@
-//! What an I/O is for, told from the kind of its file, so that the code under test needs no hooks.
+//! The purpose of an I/O, derived from the kind of its file, so that the code under test needs no hooks.
 
 use ecotone_substrate::storage::FileId;
 
-/// The part of the house that an I/O belongs to.
+/// The part of the database that an I/O belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Segments of the write-ahead log.
@@ -23,7 +23,7 @@ pub enum Phase {
     Directory,
 }
 
-/// What an I/O does.
+/// The kind of an I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Io {
     /// Reads bytes.
@@ -63,12 +63,12 @@ impl Io {
     }
 }
 
-/// The name of a moment in a run.
+/// The label of an I/O in the trace of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label {
-    /// What it is for.
+    /// The part of the database that it belongs to.
     pub phase: Phase,
-    /// What it does.
+    /// The kind of I/O.
     pub io: Io,
 }
 

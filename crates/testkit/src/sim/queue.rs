@@ -5,13 +5,13 @@ use std::sync::Arc;
 use ecotone_substrate::storage::{Completion, Op, Queue, Request};
 use rand::RngExt;
 
-use super::world::Shared;
+use super::state::Shared;
 
 /// Requests that one queue takes before a submission waits.
 const ENTRIES: usize = 128;
 
-/// A queue. A request has no effect before [`complete`](Queue::complete), so code that does not wait for its writes is
-/// found out.
+/// A queue. A request has no effect before [`complete`](Queue::complete), so a test notices code that does not wait for
+/// its writes.
 #[derive(Debug)]
 pub(super) struct SimQueue {
     shared: Arc<Shared>,
@@ -24,7 +24,7 @@ impl SimQueue {
         SimQueue { shared, waiting: Vec::new(), finished: Vec::new() }
     }
 
-    /// A request at random, of those that no held page blocks; if there is none, one that will block, or nothing.
+    /// A random request among those that no held page blocks. If there is none, a request that will block, or nothing.
     fn choose(&self, or_block: bool) -> Option<usize> {
         let mut world = self.shared.world();
         let blocked =

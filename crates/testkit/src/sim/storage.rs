@@ -1,4 +1,4 @@
-//! The simulated disk itself: the storage trait, crashes, and everything that a test may do to it.
+//! The simulated disk: the storage trait, crashes, and the operations by which a test changes the disk.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ use super::{
     inode::Inode,
     phase::{Io, Label, Phase},
     queue::SimQueue,
-    world::{InodeRef, Shared, World},
+    state::{InodeRef, Shared, SimState},
 };
 
 /// Longest wait for an I/O to arrive at a held page, before the test is declared stuck.
@@ -40,11 +40,11 @@ pub struct SimStorage {
 impl SimStorage {
     /// An empty disk whose choices are drawn from `seed`.
     pub fn new(seed: u64) -> Self {
-        SimStorage { shared: Shared::new(World::new(seed)) }
+        SimStorage { shared: Shared::new(SimState::new(seed)) }
     }
 
-    /// What the parts of a database on this disk stand on, with a memory budget in bytes. Background jobs run on the
-    /// thread that waits for them.
+    /// The shared parts of a database on this disk, with a memory budget in bytes. Background jobs run on the thread
+    /// that waits for them.
     pub fn environment(&self, database: u64, budget: usize) -> Environment {
         let health: Arc<Health> = Arc::default();
         let (storage, scheduler) = (Arc::new(self.clone()), Scheduler::manual(health.clone()));
@@ -52,13 +52,13 @@ impl SimStorage {
     }
 
     /// The disk as the next machine (or, with [`Crash::KeepAll`], the next process) finds it. This disk goes on
-    /// undisturbed, so one moment can be crashed in many ways. The limit of space is kept, ordered faults and gates are
+    /// undisturbed, so one moment can be crashed in many ways. The limit of space is kept; ordered faults and gates are
     /// not.
     pub fn crash(&self, how: Crash) -> SimStorage {
         SimStorage { shared: Shared::new(self.shared.world().after(how)) }
     }
 
-    /// From now on every I/O fails, blocked ones included.
+    /// Makes every I/O fail from now on, blocked ones included.
     pub fn power_off(&self) {
         self.shared.world().power_off();
         self.shared.changed.notify_all();
@@ -87,35 +87,35 @@ impl SimStorage {
         phases
     }
 
-    /// Switches the machine off in the middle of I/O `index`, or of the next one if that is past: a write is done, not
-    /// done or torn, anything else done or not.
+    /// Switches the machine off in the middle of I/O `index`, or of the next one if that is past. A write is then done,
+    /// not done or torn; any other I/O is done or not done.
     pub fn crash_at(&self, index: u64) {
         self.shared.world().plan.crash_at = Some(index);
     }
 
-    /// Lets I/O `index` fail with `kind`. A failed write leaves each of its sectors old or new. A failed sync drops the
-    /// unsynced bytes of the file, and a second sync would succeed. Everything else fails without effect.
+    /// Makes I/O `index` fail with `kind`. A failed write leaves each of its sectors old or new. A failed sync drops
+    /// the unsynced bytes of the file, and a second sync would succeed. Every other I/O fails without effect.
     pub fn fail_at(&self, index: u64, kind: io::ErrorKind) {
         self.shared.world().plan.failures.insert(index, kind);
     }
 
-    /// Lets the write with I/O `index` go to another page of the same file and report success.
+    /// Makes the write with I/O `index` go to another page of the same file and report success.
     pub fn misplace(&self, index: u64) {
         self.shared.world().plan.misplaced.insert(index);
     }
 
-    /// Lets the code that does I/O `index` panic there.
+    /// Makes the code that does I/O `index` panic there.
     pub fn panic_at(&self, index: u64) {
         self.shared.world().plan.panics.insert(index);
     }
 
-    /// Limits what all files may reserve, in bytes; may be raised and lowered at any time.
+    /// Limits the bytes that all files may reserve; may be raised and lowered at any time.
     pub fn space_limit(&self, bytes: u64) {
         self.shared.world().space_limit = bytes;
     }
 
-    /// Bytes that all files have reserved: for each the end of its written or preallocated part, in pages, less the
-    /// holes in it.
+    /// Bytes that all files have reserved. For each file: the end of its written or preallocated part, in pages, minus
+    /// its holes.
     pub fn space_used(&self) -> u64 {
         self.shared.world().space_used()
     }
@@ -173,7 +173,7 @@ impl SimStorage {
         self.shared.world().gates.hold(gate(file, offset));
     }
 
-    /// Lets blocked I/O go on.
+    /// Releases a held page, so that blocked I/O goes on.
     pub fn release(&self, file: FileId, offset: u64) {
         self.shared.world().gates.release(gate(file, offset));
         self.shared.changed.notify_all();
@@ -225,7 +225,7 @@ impl Storage for SimStorage {
                 return Err(Error::io(Io::Create.verb(), id, io::ErrorKind::AlreadyExists.into()));
             }
             if world.space_left() == 0 {
-                // A name takes space as well, and the disk has a place for it in the directory or has not.
+                // A name takes space as well; the directory has space for it or has not.
                 return Err(Error::NoSpace { file: id.to_string(), wanted: PAGE as u64 });
             }
             if fate.takes_effect(&mut world.random) {

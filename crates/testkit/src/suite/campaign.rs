@@ -1,4 +1,4 @@
-//! Long random histories with crashes and failures drawn evenly over the phases.
+//! Long random histories with crashes and I/O failures, drawn evenly over the phases of the database.
 
 use std::{collections::BTreeMap, fmt, io::ErrorKind};
 
@@ -10,8 +10,8 @@ use super::{
     expect::Expect,
     generate::{Generator, KEYSPACES},
     guarded,
-    life::{Halt, Life},
     recovery::{both, ending, ending_after_failure, interrupt, recover},
+    session::{Interruption, Session},
     step::Step,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
 /// Crashes of one history.
 const CRASHES: usize = 8;
 
-/// What the machine was doing.
+/// What the database was doing at an I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Moment {
     /// Writing or syncing the log, or adding to it.
@@ -52,7 +52,7 @@ pub struct Report {
     pub failures: u64,
     /// Seeds used.
     pub seeds: u64,
-    /// What engines have counted, added up over the lives that ended in the first crash.
+    /// Counters of the engines, summed over the sessions that ended in the first crash.
     pub counters: Counters,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs seeds from `first` on until there were `crashes` crashes and failures.
+/// Runs seeds from `first` on until `crashes` crashes and failures have happened.
 pub fn run(opener: &dyn Opener, first: u64, crashes: u64, shape: Shape) -> Verdict<Report> {
     let mut report = Report::default();
     for seed in first.. {
@@ -87,7 +87,7 @@ pub fn run(opener: &dyn Opener, first: u64, crashes: u64, shape: Shape) -> Verdi
     Ok(report)
 }
 
-/// One seed: an aged database, a history, and what follows the crash.
+/// One seed: an aged database, a history, and the sessions after the crash.
 struct Case<'a> {
     opener: &'a dyn Opener,
     seed: u64,
@@ -103,9 +103,9 @@ struct Case<'a> {
 impl<'a> Case<'a> {
     fn new(opener: &'a dyn Opener, seed: u64, shape: Shape) -> Verdict<Self> {
         let generate = |seed, shape| Generator::of(opener, seed, shape).history();
-        let mut life = Life::aged(opener, seed, &KEYSPACES)?;
+        let mut life = Session::aged(opener, seed, &KEYSPACES)?;
         let quiet = Shape { fill_log: Fill::Never, ..shape };
-        life.run(&generate(!seed, quiet)).map_err(Halt::unexpected)?;
+        life.run(&generate(!seed, quiet)).map_err(Interruption::unexpected)?;
         let (disk, expect) = life.close()?;
         let (history, later) = (generate(seed, shape), generate(seed ^ 1 << 63, quiet));
         let random = SmallRng::seed_from_u64(seed);
@@ -114,17 +114,22 @@ impl<'a> Case<'a> {
         Ok(case)
     }
 
-    fn begin(&self) -> Verdict<Life<'a>> {
-        let life =
-            Life::begin(self.opener, self.disk.crash(Crash::KeepAll), self.seed, self.expect.clone(), Ending::Closed);
-        life.map_err(Halt::unexpected)
+    fn begin(&self) -> Verdict<Session<'a>> {
+        let life = Session::begin(
+            self.opener,
+            self.disk.crash(Crash::KeepAll),
+            self.seed,
+            self.expect.clone(),
+            Ending::Closed,
+        );
+        life.map_err(Interruption::unexpected)
     }
 
-    /// Runs the history undisturbed, and through to a clean end.
+    /// Runs the history without a crash to a clean end.
     fn measure(&self) -> Verdict<BTreeMap<Moment, Vec<u64>>> {
         let mut life = self.begin()?;
         let first = life.disk.io_index();
-        life.run(&self.history).map_err(Halt::unexpected)?;
+        life.run(&self.history).map_err(Interruption::unexpected)?;
         let labels = life.disk.labels();
         let (disk, expect) = life.close()?;
         recover(self.opener, disk, &expect, self.seed, Ending::Closed, "closing")?;
@@ -152,8 +157,10 @@ impl<'a> Case<'a> {
         let mut life = self.begin()?;
         life.disk.crash_at(index);
         match life.run(&self.history) {
-            Err(Halt::Wrong(wrong)) => return Err(wrong),
-            Err(Halt::Failed(error)) if !life.disk.is_off() => return Err(format!("failed on a sound disk: {error}")),
+            Err(Interruption::Wrong(wrong)) => return Err(wrong),
+            Err(Interruption::Failed(error)) if !life.disk.is_off() => {
+                return Err(format!("failed on a sound disk: {error}"));
+            }
             _ => {}
         }
         add(&mut report.counters, &life.counters());
@@ -190,10 +197,10 @@ impl<'a> Case<'a> {
         Ok((halfway.crash(second), both(first, second), how))
     }
 
-    /// Recovers, judges, writes on, and ends once more, between two I/Os or in one. `moment` is what the machine was
-    /// doing at the first end.
+    /// Recovers, checks the content, writes on, and crashes once more, either between two I/Os or in one. `moment` is
+    /// what the database was doing at the first crash.
     fn live_on(&mut self, disk: &SimStorage, before: (&Expect, Ending), moment: Moment, how: &str) -> Verdict {
-        // The same again puts the same bytes into the same places; something else does not.
+        // The same history writes the same bytes to the same places again; another history does not.
         let later = if self.random.random() { self.later.clone() } else { self.history.clone() };
         let later = &later[..self.random.random_range(0..=later.len() / 2)];
         let index =
@@ -201,7 +208,7 @@ impl<'a> Case<'a> {
         let mut life = self.recover(disk, before, how)?;
         index.into_iter().for_each(|index| life.disk.crash_at(index));
         match life.run(later) {
-            Err(Halt::Failed(_)) if life.disk.is_off() => {}
+            Err(Interruption::Failed(_)) if life.disk.is_off() => {}
             ended => ended.map_err(|halt| format!("after {how} and recovery: {}", halt.unexpected()))?,
         }
         let (disk, expect) = life.kill();
@@ -210,14 +217,14 @@ impl<'a> Case<'a> {
         recover(self.opener, disk.crash(last), &expect, self.seed, ending(last), &how).map(drop)
     }
 
-    /// A second life on a copy of the disk, which stays as it is.
-    fn recover(&self, disk: &SimStorage, (expect, ending): (&Expect, Ending), how: &str) -> Verdict<Life<'a>> {
+    /// Starts a second session on a copy of the disk; the disk itself is unchanged.
+    fn recover(&self, disk: &SimStorage, (expect, ending): (&Expect, Ending), how: &str) -> Verdict<Session<'a>> {
         recover(self.opener, disk.crash(Crash::KeepAll), expect, self.seed, ending, how)
     }
 
-    /// Runs the second life undisturbed and draws one of its I/Os: half of the time one of the kind that the first life
-    /// ended in, since what a crash leaves half done is put to the test by the next work of that kind; else evenly over
-    /// the kinds.
+    /// Runs the second session without a crash and draws one of its I/Os. Half of the time the I/O is of the kind in
+    /// which the first session ended, because the next work of that kind tests what the crash left half done. Otherwise
+    /// it is drawn evenly over the kinds.
     fn rehearse(
         &mut self,
         disk: &SimStorage,
@@ -238,7 +245,7 @@ impl<'a> Case<'a> {
     fn fail(&mut self, (moment, index): (Moment, u64)) -> Verdict {
         let mut life = self.begin()?;
         life.disk.fail_at(index, ErrorKind::Other);
-        if let Err(Halt::Wrong(wrong)) = life.run(&self.history) {
+        if let Err(Interruption::Wrong(wrong)) = life.run(&self.history) {
             return Err(wrong);
         }
         let (disk, expect) = life.kill();
@@ -247,14 +254,14 @@ impl<'a> Case<'a> {
         self.live_on(&disk.crash(how), (&expect, ending), moment, &format!("{how:?}"))
     }
 
-    /// How the first life ends. Whether the next one syncs pages that were written in place before it writes over what
-    /// protects them shows only when the process died and the kernel still has them.
+    /// How the first session ends. A missing sync of pages written in place, before their protection is overwritten,
+    /// shows only when the process dies and the kernel still has the pages.
     fn first_way(&mut self, moment: Moment) -> Crash {
         if moment == Moment::InPlace && self.random.random() { Crash::KeepAll } else { self.way() }
     }
 
-    /// How the last life ends. What the death of a process left in the kernel is taken by the power failure that comes
-    /// next.
+    /// How the last session ends. A power failure after the death of a process takes the data that the process left in
+    /// the kernel.
     fn last_way(&mut self, first: Ending) -> Crash {
         match self.way() {
             Crash::KeepAll if first == Ending::ProcessDeath => Crash::Random(self.random.next_u64()),
@@ -271,7 +278,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// What the machine was doing at each I/O from `first` on. Reads change nothing and are left out.
+/// The I/Os from `first` on by what the database was doing. Reads are left out, because they change nothing.
 fn moments(labels: &[Label], first: u64) -> BTreeMap<Moment, Vec<u64>> {
     let mut moments: BTreeMap<Moment, Vec<u64>> = BTreeMap::new();
     let (mut protected, mut fresh) = (false, false);

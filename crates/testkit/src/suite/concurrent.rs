@@ -1,7 +1,8 @@
-//! Threads that call at once, on more data than memory, life after life; each ends at a random I/O.
+//! Threads that call at the same time, on more data than memory holds, for several sessions. Each session ends at a
+//! random I/O.
 //!
-//! The schedule is the machine's, so a seed gives the calls but not what becomes of them. What is judged are the
-//! recorded histories.
+//! The machine schedules the threads, so a seed gives the calls but not their results. The suite judges the recorded
+//! histories.
 
 use std::ops::AddAssign;
 
@@ -16,14 +17,14 @@ use super::{
 };
 use crate::sim::{Crash, SimStorage};
 
-/// How much is done.
+/// How much a run does.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
-    /// Lives of each database; all but the last end in a crash.
+    /// Sessions of each database; all but the last end in a crash.
     pub lives: u32,
     /// Threads.
     pub threads: u32,
-    /// Calls of each thread in a life that is not cut short.
+    /// Calls of each thread in a session that is not cut short.
     pub calls: u32,
     /// Keys that are written.
     pub registers: usize,
@@ -31,16 +32,16 @@ pub struct Extent {
     pub cold: u32,
 }
 
-/// What was done.
+/// What a run did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Lives that ended in a crash.
+    /// Sessions that ended in a crash.
     pub crashes: u64,
-    /// Answers and unanswered writes that were judged, one for each key of a call.
+    /// Answers and unanswered writes that were judged; a call counts once for each of its keys.
     pub events: u64,
     /// Writes without an answer.
     pub unanswered: u64,
-    /// What engines have counted, added up over the lives.
+    /// Counters of the engines, summed over the sessions.
     pub counters: Counters,
 }
 
@@ -70,10 +71,10 @@ const MIX: Mix = Mix {
     ..Mix::NONE
 };
 
-/// One call in so many merges.
+/// One call in so many is a merge.
 const MERGES: u32 = 20;
 
-/// Runs databases of these seeds. The opener must give databases that may be used by many threads.
+/// Runs the databases of these seeds. The opener must give databases that many threads may use.
 pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, extent: Extent) -> Verdict<Done> {
     let registers = Registers { kind: opener.kind(), count: extent.registers, cold: extent.cold };
     let disk = guarded(|| format!("{}, concurrent", opener.name()), || registers.prepare(opener))?;
@@ -84,28 +85,28 @@ pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, extent: Extent) -> 
         let disk = disk.crash(Crash::KeepAll);
         let ticks = Ticks::new();
         let (values, tallies, answered) = (vec![None; extent.registers], Tallies::default(), Answered::default());
-        let mut database = Lives { opener, random, disk, registers, extent, ticks, values, tallies, answered };
+        let mut database = Sessions { opener, random, disk, registers, extent, ticks, values, tallies, answered };
         done += guarded(what, || database.run())?;
     }
     Ok(done)
 }
 
-/// One database and its lives.
-struct Lives<'a> {
+/// One database and its sessions.
+struct Sessions<'a> {
     opener: &'a dyn Opener,
     random: SmallRng,
     disk: SimStorage,
     registers: Registers,
     extent: Extent,
     ticks: Ticks,
-    /// What the registers held when the present life began.
+    /// What the registers held when the present session began.
     values: Vec<Value>,
-    /// What the tallies were then, and what was answered since.
+    /// The tallies at the start of the session, and the merges that were answered since.
     tallies: Tallies,
     answered: Answered,
 }
 
-impl Lives<'_> {
+impl Sessions<'_> {
     fn run(&mut self) -> Verdict<Done> {
         let mut done = Done::default();
         for life in 1..self.extent.lives {
@@ -119,7 +120,7 @@ impl Lives<'_> {
         self.check_all().map(|()| done)
     }
 
-    /// Each time with another seed, or else engines would draw the same chances in all lives.
+    /// Each session has another seed; otherwise engines would draw the same random numbers in all sessions.
     fn open(&mut self) -> Verdict<Box<dyn Store>> {
         self.opener.open(&self.disk, self.random.next_u64()).map_err(|error| format!("opening failed: {error}"))
     }
@@ -128,7 +129,7 @@ impl Lives<'_> {
     fn live(&mut self) -> Verdict<(Vec<Event>, Counters)> {
         let store = self.open_again()?;
         tally::prepare(&*store)?;
-        // A call has a few I/Os, so that some lives see all of their calls.
+        // A call has a few I/Os, so that some sessions see all of their calls.
         let most = u64::from(self.extent.threads * self.extent.calls) * 4;
         self.disk.crash_at(self.disk.io_index() + self.random.random_range(1..=most));
         let seeds: Vec<(u64, u8)> =
@@ -146,7 +147,7 @@ impl Lives<'_> {
         Ok((joined(histories)?, store.counters()))
     }
 
-    /// What one thread does.
+    /// Makes the calls of one thread.
     fn call(&self, store: &dyn Store, seed: u64, number: u8) -> Verdict<Played> {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut caller = Caller::new(store, self.registers, &self.ticks);
@@ -173,7 +174,7 @@ impl Lives<'_> {
         Ok((caller.events, caller.syncs))
     }
 
-    /// Ends the life in some way, and judges what the next one finds.
+    /// Ends the session in some way, and judges what the next session finds.
     fn crash(&mut self, events: &[Event]) -> Verdict {
         let how = match self.random.random_range(0..4) {
             0 => Crash::KeepAll,
@@ -188,14 +189,14 @@ impl Lives<'_> {
         self.tallies = self.tallies.become_of(&*store, self.extent.threads.into(), answered)?;
         self.answered = Answered::default();
         self.values = recovered;
-        // What was only opened and read is killed too.
+        // A session that only opened and read is killed too.
         self.disk.power_off();
         drop(store);
         self.disk = self.disk.crash(Crash::DropAll);
         Ok(())
     }
 
-    /// Opens what was recovered before: it must be there.
+    /// Opens the database again: everything that was recovered before must be there.
     fn open_again(&mut self) -> Verdict<Box<dyn Store>> {
         let store = self.open()?;
         let found = self.registers.read(&*store)?;
@@ -207,7 +208,7 @@ impl Lives<'_> {
         Ok(store)
     }
 
-    /// The last life: everything is checked, and closed.
+    /// The last session: everything is checked, and the database is closed.
     fn check_all(&mut self) -> Verdict {
         let store = self.open_again()?;
         verified(&*store)?;

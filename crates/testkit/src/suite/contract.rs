@@ -1,17 +1,17 @@
-//! Random histories beside a model, every answer compared.
+//! Random histories beside a model; every answer is compared.
 
 use super::{
     Counters, Opener, Verdict, add,
     generate::{Generator, KEYSPACES},
     guarded,
-    life::{Halt, Life},
+    session::{Interruption, Session},
     step::brief,
 };
 use crate::model::Ending;
 
 pub use super::generate::Shape;
 
-/// Runs the histories of these seeds, and gives what engines have counted.
+/// Runs the histories of these seeds, and gives the counters of the engines.
 pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, shape: Shape) -> Verdict<Counters> {
     let mut counters = Counters::new();
     for seed in seeds {
@@ -21,9 +21,9 @@ pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, shape: Shape) -> Ve
     Ok(counters)
 }
 
-/// One history; what it leaves is opened once more after a clean end.
+/// Runs one history, and opens its database once more after a clean end.
 fn history(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<Counters> {
-    let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
+    let mut life = Session::fresh(opener, seed, &KEYSPACES)?;
     let steps = Generator::of(opener, seed, shape).history();
     for (number, step) in steps.iter().enumerate() {
         life.step(step)
@@ -31,6 +31,6 @@ fn history(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<Counters> {
     }
     let counters = life.counters();
     let (disk, expect) = life.close()?;
-    Life::begin(opener, disk, seed, expect, Ending::Closed).map_err(Halt::unexpected)?;
+    Session::begin(opener, disk, seed, expect, Ending::Closed).map_err(Interruption::unexpected)?;
     Ok(counters)
 }

@@ -1,8 +1,8 @@
-//! A crew: a few threads that make a few calls each on pages that are about to change, every history judged.
+//! A crew: a few threads that make a few calls each on pages that are about to change. Every history is judged.
 //!
-//! It is made for tools that choose the order in which threads go (`docs/reliability.md`, "Interleavings"): a crew is
-//! short, and all that it waits for goes through [`primitive`](ecotone_sys::primitive). With threads of the machine it
-//! works as well.
+//! The suite is made for tools that choose the order in which threads run (`docs/reliability.md`, "Interleavings"): a
+//! crew is short, and every wait in it goes through [`primitive`](ecotone_sys::primitive). It works with threads of the
+//! operating system as well.
 
 use std::collections::BTreeMap;
 
@@ -27,43 +27,43 @@ use crate::{
 pub enum Role {
     /// Gets, one key or several.
     Reader,
-    /// Scans, both ways; walks over what has no order.
+    /// Scans in both directions; walks where keys have no order.
     Scanner,
     /// Puts and deletes, buffered and synced.
     Writer,
     /// Batches over both keyspaces.
     Batcher,
-    /// Updates, and swaps that expect what was seen last.
+    /// Updates, and compare-and-swaps that expect the value that was seen last.
     Updater,
     /// Adds to counters and appends to lists.
     Merger,
     /// Flushes, which end with a checkpoint.
     Flusher,
-    /// Has caches evict what is clean.
+    /// Makes caches evict clean records.
     Evicter,
-    /// Writes, brings it into its page, and has it evicted, again and again.
+    /// Repeatedly writes a record, flushes it to its page, and has it evicted.
     Churner,
-    /// Hints that all keys are read, then that they are written, by turns. Hints are short, so each time it helps in
-    /// the background, or most would be replaced before they are followed.
+    /// Alternates between hinting that all keys are read and that they are written. Each hint is followed by background
+    /// jobs, because most hints would be replaced otherwise before they are followed.
     Hinter,
-    /// Creates a keyspace of its own, writes into it and drops it, again and again.
+    /// Repeatedly creates a keyspace of its own, writes into it and drops it.
     Dropper,
 }
 
-/// Threads, and what becomes of the database in the end.
+/// Threads, and how their run ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Crew {
     /// The threads with their numbers of calls.
     pub threads: &'static [(Role, u32)],
     /// Keys that are written.
     pub registers: usize,
-    /// Whether the database is crashed in the end, and what is recovered judged too.
+    /// Whether the database is crashed at the end, and the recovered content judged too.
     pub crash: bool,
 }
 
-/// Records around the keys.
+/// Records that surround the keys.
 const COLD: u32 = 16;
-/// Keyspaces that are dropped have numbers from here on, one for each thread.
+/// The first number of the keyspaces that are dropped, one for each thread.
 const DROPPED: u32 = 10;
 /// Records of a keyspace that is dropped.
 const SHORT_LIVED: u8 = 8;
@@ -82,8 +82,8 @@ impl Role {
     }
 }
 
-/// The files of a database whose registers hold long values, many of them in overflow pages: the next write-out
-/// reorganises.
+/// The files of a database whose registers hold long values, many of them in overflow pages, so that the next write-out
+/// reorganises pages.
 #[derive(Debug, Clone)]
 pub struct Image {
     files: BTreeMap<FileId, Vec<u8>>,
@@ -96,7 +96,7 @@ impl Image {
         let registers = Registers { kind: opener.kind(), count: registers, cold: COLD };
         let disk = registers.prepare(opener)?;
         let store = opener.open(&disk, 1).map_err(|error| format!("opening failed: {error}"))?;
-        // Every 11th number is a long value. Two at a place do not fit beside what is there.
+        // Every 11th number is a long value. Two of them on one page do not fit beside its records.
         let values: Vec<Value> = (0..registers.count as u32).map(|register| Some((register + 1) * 11)).collect();
         let ticks = Ticks::new();
         let mut caller = Caller::new(&*store, registers, &ticks);
@@ -104,7 +104,7 @@ impl Image {
         for call in [all, Call::Flush] {
             caller.make(&call)?.map_err(|error| format!("preparing failed: {error}"))?;
         }
-        // What is left to tidy up is left.
+        // Pending clean-up stays pending.
         let image = disk.crash(Crash::DropAll);
         disk.power_off();
         drop(store);
@@ -118,16 +118,16 @@ impl Image {
     }
 }
 
-/// What a crew has done.
+/// What a crew did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
     /// Answers that were judged.
     pub answers: u64,
-    /// What engines have counted.
+    /// Counters of the engines.
     pub counters: Counters,
 }
 
-/// Runs one crew, whose calls are drawn from `seed`. The opener must give databases that may be used by many threads.
+/// Runs one crew, whose calls are drawn from `seed`. The opener must give databases that many threads may use.
 pub fn run(opener: &dyn Opener, image: &Image, crew: &Crew, seed: u64) -> Verdict<Done> {
     guarded(|| format!("{}, seed {seed}, {crew:?}", opener.name()), || Work::new(opener, image, crew, seed)?.run())
 }
@@ -191,7 +191,7 @@ impl<'a> Work<'a> {
         self.opener.open(disk, self.seed).map_err(|error| format!("opening failed: {error}"))
     }
 
-    /// What all threads did.
+    /// The calls of all threads.
     fn calls(&self, store: &dyn Store) -> Verdict<Vec<Event>> {
         let histories: Vec<Verdict<Played>> = thread::scope(|scope| {
             let threads = self.crew.threads.iter().zip(0..);
@@ -205,7 +205,7 @@ impl<'a> Work<'a> {
         joined(histories)
     }
 
-    /// What one thread does.
+    /// Makes the calls of one thread.
     fn play(&self, store: &dyn Store, (role, calls): (Role, u32), number: u64) -> Verdict<Played> {
         let mut random = SmallRng::seed_from_u64(self.seed ^ number << 48);
         if role == Role::Merger {
@@ -234,14 +234,14 @@ impl<'a> Work<'a> {
         Ok((caller.events, caller.syncs))
     }
 
-    /// What everything has come to, from the pages and from the cache.
+    /// Reads the final state, from the pages and from the cache.
     fn last_look(&self, store: &dyn Store) -> Verdict<Vec<Event>> {
         let mut last = Caller::new(store, self.registers, &self.ticks);
         last.look_at_all().map(|()| last.events)
     }
 }
 
-/// The calls of one turn.
+/// The calls of one round.
 fn calls_of(role: Role, turn: u32, caller: &Caller<'_>, random: &mut SmallRng) -> Vec<Call> {
     match role {
         Role::Evicter => Vec::new(),
@@ -251,7 +251,7 @@ fn calls_of(role: Role, turn: u32, caller: &Caller<'_>, random: &mut SmallRng) -
     }
 }
 
-/// A keyspace from its creation to its drop.
+/// Creates a keyspace, writes into it and drops it.
 fn come_and_go(store: &dyn Store, keyspace: u32) -> Result<()> {
     store.create(keyspace)?;
     for number in 0..SHORT_LIVED {

@@ -1,5 +1,5 @@
 //! Every history of up to three operations from a small alphabet, with a crash and with a failure at every I/O of its
-//! last one (those of the others are the last ones of shorter histories).
+//! last operation. (The I/Os of earlier operations are tested as last ones of shorter histories.)
 
 use std::io::ErrorKind;
 
@@ -8,8 +8,8 @@ use super::{
     expect::{Expect, read_all},
     generate::KEYSPACES,
     guarded,
-    life::{Halt, Life},
     recovery::{ending, ending_after_failure, interrupt_everywhere, recover, ways},
+    session::{Interruption, Session},
     step::{Step, brief, delete, put},
 };
 use crate::{
@@ -22,15 +22,16 @@ use crate::{
 pub struct Extent {
     /// Operations in the longest histories.
     pub length: usize,
-    /// Of these, one in so many; shorter ones are all tried.
+    /// One in so many of the longest histories is tried; shorter ones are all tried.
     pub one_in: usize,
-    /// The first of these. What a crash leaves is drawn anew for each number, and for each history.
+    /// The number of the first longest history that is tried. The outcome of a crash is drawn anew for each number and
+    /// for each history.
     pub first: usize,
-    /// Of the recoveries, one in so many is interrupted at each of its I/Os.
+    /// One in so many recoveries is interrupted at each of its I/Os.
     pub interrupt_one_in: usize,
 }
 
-/// What was tried.
+/// What a run tried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tried {
     /// Histories.
@@ -45,7 +46,7 @@ pub struct Tried {
 
 /// Runs the suite.
 pub fn run(opener: &dyn Opener, extent: Extent) -> Verdict<Tried> {
-    let (disk, expect) = Life::aged(opener, 1, &KEYSPACES)?.close()?;
+    let (disk, expect) = Session::aged(opener, 1, &KEYSPACES)?.close()?;
     let base = Base { opener, disk, expect };
     let mut tried = Tried::default();
     for length in 1..=extent.length {
@@ -61,10 +62,10 @@ pub fn run(opener: &dyn Opener, extent: Extent) -> Verdict<Tried> {
 }
 
 const LETTERS: usize = 8;
-/// What lies between the seeds of two histories: more I/Os than a history has.
+/// The distance between the seeds of two histories: more than the I/Os of a history.
 const APART: u64 = 1 << 20;
 
-/// The `number`-th history of a length. Values tell the operations apart.
+/// The `number`-th history of a length. Each operation writes a value of its own.
 fn history(number: usize, length: usize) -> Vec<Step> {
     (0..length).map(|place| letter(number / LETTERS.pow(place as u32) % LETTERS, place as u8)).collect()
 }
@@ -99,9 +100,9 @@ struct Base<'a> {
 }
 
 impl Base<'_> {
-    fn begin(&self) -> Verdict<Life<'_>> {
-        let life = Life::begin(self.opener, self.disk.crash(Crash::KeepAll), 2, self.expect.clone(), Ending::Closed);
-        life.map_err(Halt::unexpected)
+    fn begin(&self) -> Verdict<Session<'_>> {
+        let life = Session::begin(self.opener, self.disk.crash(Crash::KeepAll), 2, self.expect.clone(), Ending::Closed);
+        life.map_err(Interruption::unexpected)
     }
 
     fn try_history(&self, history: &[Step], salt: u64, extent: Extent, tried: &mut Tried) -> Verdict {
@@ -131,44 +132,47 @@ impl Base<'_> {
         Ok(())
     }
 
-    /// The I/Os of the last step.
+    /// The range of the I/Os of the last step.
     fn measure(&self, history: &[Step]) -> Verdict<(u64, u64)> {
         let mut life = self.begin()?;
         let (last, before) = history.split_last().expect("a history has a step");
-        life.run(before).map_err(Halt::unexpected)?;
+        life.run(before).map_err(Interruption::unexpected)?;
         let first = life.disk.io_index();
-        life.step(last).map_err(Halt::unexpected)?;
+        life.step(last).map_err(Interruption::unexpected)?;
         Ok((first, life.disk.io_index()))
     }
 
-    /// Runs the history up to a crash in I/O `index`; at the end of all, between two I/Os.
+    /// Runs the history up to a crash in I/O `index`; at `end` the crash comes between two I/Os.
     fn crash(&self, history: &[Step], index: u64, end: u64) -> Verdict<(SimStorage, Expect)> {
         let mut life = self.begin()?;
         if index < end {
             life.disk.crash_at(index);
         }
         match life.run(history) {
-            Err(Halt::Wrong(wrong)) => return Err(wrong),
-            Err(Halt::Failed(error)) if !life.disk.is_off() => return Err(format!("failed on a sound disk: {error}")),
+            Err(Interruption::Wrong(wrong)) => return Err(wrong),
+            Err(Interruption::Failed(error)) if !life.disk.is_off() => {
+                return Err(format!("failed on a sound disk: {error}"));
+            }
             _ => {}
         }
         Ok(life.kill())
     }
 
-    /// A second life that begins as the first did, so that the same bytes go to the same places, and ends before its
-    /// last step.
-    fn begin_again(&self, mut life: Life<'_>, history: &[Step]) -> Verdict {
-        life.run(&history[..history.len() - 1]).map_err(Halt::unexpected)?;
+    /// Runs a second session that begins as the first did, so that the same bytes go to the same places, and that ends
+    /// before its last step.
+    fn begin_again(&self, mut life: Session<'_>, history: &[Step]) -> Verdict {
+        life.run(&history[..history.len() - 1]).map_err(Interruption::unexpected)?;
         let (disk, expect) = life.kill();
         recover(self.opener, disk.crash(Crash::KeepAll), &expect, 3, Ending::ProcessDeath, "that").map(drop)
     }
 
-    /// Runs the history with one I/O that fails. Reads go on; writes do not, unless the failure harmed none.
+    /// Runs the history with one I/O that fails. Reads must go on; writes must stop, unless the failure left no write
+    /// in doubt.
     fn fail(&self, history: &[Step], salt: u64, index: u64) -> Verdict {
         let mut life = self.begin()?;
         life.disk.fail_at(index, ErrorKind::Other);
         let ended = life.run(history);
-        if let Err(Halt::Wrong(wrong)) = ended {
+        if let Err(Interruption::Wrong(wrong)) = ended {
             return Err(wrong);
         }
         read_on(&life)?;
@@ -187,8 +191,8 @@ impl Base<'_> {
     }
 }
 
-/// Reads go on after a failure, of everything.
-fn read_on(life: &Life<'_>) -> Verdict {
+/// Reads everything after a failure; all reads must succeed.
+fn read_on(life: &Session<'_>) -> Verdict {
     let read = |keyspace| read_all(life.store(), life.kind(), keyspace).map(drop);
     life.expect.keyspaces().into_iter().try_for_each(read).map_err(|wrong| format!("after the failure: {wrong}"))
 }

@@ -1,4 +1,4 @@
-//! What a database must answer, now and after an end.
+//! The expected content of a database, during a session and after its end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,7 +38,7 @@ impl Expect {
         self.forget(keyspace);
     }
 
-    /// A creation or drop of this keyspace was not answered.
+    /// Notes that a creation or drop of this keyspace was not answered.
     pub(super) fn doubt(&mut self, keyspace: u32) {
         self.doubtful.insert(keyspace);
     }
@@ -50,7 +50,7 @@ impl Expect {
         }
     }
 
-    /// A write was answered with this promise, or not at all.
+    /// Notes a write that was answered with this promise, or not at all.
     pub(super) fn wrote(&mut self, changes: &[Change], level: Level) {
         let (unlogged, logged): (Vec<_>, Vec<_>) =
             changes.iter().cloned().partition(|((keyspace, _), _)| *keyspace == UNLOGGED);
@@ -60,12 +60,12 @@ impl Expect {
         }
     }
 
-    /// Everything logged was synced.
+    /// Notes that everything logged was synced.
     pub(super) fn synced(&mut self) {
         self.logged.acknowledge_all(Level::Sync);
     }
 
-    /// Everything was brought into the files.
+    /// Notes that everything was flushed to the data files.
     pub(super) fn flushed(&mut self) {
         self.synced();
         self.unlogged.settle();
@@ -87,7 +87,7 @@ impl Expect {
         self.logged.now().range(range).map(|((_, key), value)| (key.clone(), value.clone())).collect()
     }
 
-    /// Judges what a store holds after an end, and goes on from there.
+    /// Judges what a store holds after an end, and continues from that content.
     pub(super) fn restart(&mut self, ending: Ending, store: &dyn Store, kind: Kind) -> Verdict {
         self.settle_keyspaces(store)?;
         let mut logged = Vec::new();
@@ -119,7 +119,7 @@ impl Expect {
         }
     }
 
-    /// Single looks must see what scans have seen.
+    /// Point reads must give what scans gave.
     fn compare_gets(&self, store: &dyn Store) -> Verdict {
         for keyspace in self.keyspaces() {
             let content = self.content(keyspace);
@@ -161,7 +161,7 @@ fn walk_all(store: &dyn Store, keyspace: u32) -> Verdict<Vec<Record>> {
     }
 }
 
-/// The same from both ends.
+/// Reads everything from both ends, and compares.
 fn scan_all(store: &dyn Store, keyspace: u32) -> Verdict<Vec<Record>> {
     let scan = |reverse| {
         let records = store.scan(keyspace, (Bound::Unbounded, Bound::Unbounded), reverse);

@@ -1,4 +1,4 @@
-//! Random histories.
+//! Draws random histories of steps for the suites.
 
 use std::ops::Bound;
 
@@ -12,33 +12,33 @@ use super::{
 };
 use crate::model::{Change, Level};
 
-/// The keyspaces that histories use.
+/// The keyspaces of all histories.
 pub(super) const KEYSPACES: [u32; 3] = [UNLOGGED, 1, 2];
-/// Bulk loads begin above the keys of all other writes, which begin with smaller bytes.
+/// Keys of bulk loads begin at this byte; the keys of all other writes begin with smaller bytes.
 const BULK_FIRST: u8 = 224;
 
-/// Batches that fill the log, of so many records of almost two kilobytes each: more than half of the smallest
-/// database's log, and on over the end of one more segment.
+/// Batches that fill the log, and the records of each, which have almost two kilobytes. Together they fill more than
+/// half of the log of the smallest database, past the end of one more segment.
 const FILL_ROUNDS: u16 = 76;
 const FILL_KEYS: u16 = 28;
 
-/// One step in so many is a hint, where these are taken.
+/// One step in so many is a hint, for openers that take hints.
 const HINTS: u32 = 12;
 
-/// Whether so much is written that the log has to be relieved.
+/// Whether a history writes so much that the log must be reclaimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
     /// In no history.
     Never,
-    /// Once or twice; of the histories of a campaign only in one of four.
+    /// Once or twice; in a campaign only in one of four histories.
     Sometimes,
-    /// In every history, again and again: for most of it replay needs several segments of the log, and each of them has
-    /// been in use before.
+    /// In every history, again and again: replay then usually needs several segments of the log, and each of them has
+    /// been used before.
     Always,
 }
 
 impl Fill {
-    /// What it means for the history of a seed.
+    /// The value for the history of a seed.
     pub(super) fn of(self, seed: u64) -> Fill {
         if self == Fill::Sometimes && !seed.is_multiple_of(4) { Fill::Never } else { self }
     }
@@ -52,7 +52,7 @@ impl Fill {
     }
 }
 
-/// What kind of histories there are.
+/// The shape of histories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Steps.
@@ -61,13 +61,13 @@ pub struct Shape {
     pub keys: u16,
     /// Records in the largest ordinary batch.
     pub batch: usize,
-    /// Whether so much is written that the log has to be relieved.
+    /// Whether a history writes so much that the log must be reclaimed.
     pub fill_log: Fill,
-    /// Whether keyspaces come and go.
+    /// Whether histories create and drop keyspaces.
     pub keyspaces: bool,
 }
 
-/// Draws histories. A version number in every value tells writes apart.
+/// Draws histories. A version number in every value makes writes distinct.
 pub(super) struct Generator {
     random: SmallRng,
     kind: Kind,
@@ -77,7 +77,7 @@ pub(super) struct Generator {
 }
 
 impl Generator {
-    /// Of what keyspaces of this opener can do.
+    /// A generator for what the keyspaces of this opener can do.
     pub(super) fn of(opener: &dyn Opener, seed: u64, shape: Shape) -> Self {
         Generator { takes_hints: opener.takes_hints(), ..Self::new(seed, opener.kind(), shape) }
     }
@@ -97,12 +97,12 @@ impl Generator {
     }
 
     fn step_or_hint(&mut self) -> Vec<Step> {
-        // Nothing is drawn for the others, whose histories stay what they are.
+        // Openers without hints draw nothing, so that their histories stay the same.
         if self.takes_hints && self.random.random_ratio(1, HINTS) { self.hint() } else { vec![self.step()] }
     }
 
-    /// A hint. Three of four are followed at once, so that crashes come at any I/O of that; the others beside later
-    /// steps.
+    /// A hint. Three of four are followed at once, so that crashes meet every I/O of that work; the others are followed
+    /// beside later steps.
     fn hint(&mut self) -> Vec<Step> {
         let hint = match self.random.random_range(0..5) {
             0 => Hint::Auto,
@@ -136,7 +136,8 @@ impl Generator {
         }
     }
 
-    /// What there is in place of ranges and bulk loads. An engine that compacts comes to that where it has time.
+    /// The step of a hashed keyspace in place of ranges and bulk loads. An engine that compacts gets background time
+    /// for that.
     fn hashed_step(&mut self) -> Step {
         let key = (self.keyspace(), self.key());
         match self.random.random_range(0..10) {
@@ -163,7 +164,7 @@ impl Generator {
         if self.random.random_ratio(1, 5) { Level::Sync } else { Level::Buffered }
     }
 
-    /// Keys are spread over all first bytes below those of bulk loads; few are long.
+    /// Keys are spread over all first bytes below those of bulk loads; few keys are long.
     fn key(&mut self) -> Vec<u8> {
         key(self.random.random_range(0..self.shape.keys))
     }
@@ -186,8 +187,8 @@ impl Generator {
         ((keyspace, self.key()), self.value(most))
     }
 
-    /// Several changes, either of logged keyspaces or of the unlogged one. Each key once, so that the order within does
-    /// not matter.
+    /// Several changes, either of logged keyspaces or of the unlogged one. Each key occurs once, so the order within
+    /// the batch does not matter.
     fn batch(&mut self) -> Step {
         let unlogged = self.random.random_ratio(1, 5);
         let count = self.random.random_range(2..=self.shape.batch);
@@ -200,7 +201,7 @@ impl Generator {
         Step::Write(changes.into_iter().collect(), self.level())
     }
 
-    /// Keys that arrive in order behind another one, more than a page has; or all of them go.
+    /// Consecutive keys, more than fit a page, are written in order; or all of them are deleted.
     fn arrivals(&mut self) -> Step {
         let (keyspace, before) = (self.keyspace(), self.key());
         let (count, most, comes) = (self.random.random_range(10..40), 400, self.random.random_ratio(3, 4));
@@ -211,8 +212,8 @@ impl Generator {
         Step::Write((0..count).map(change).collect(), self.level())
     }
 
-    /// Some tens of kilobytes of log in few keys, then perhaps the background. The keys are others in each quarter of
-    /// the usual rounds, so that relief of the log finds old ones to write out and leaves new ones.
+    /// Some tens of kilobytes of log in few keys, then perhaps background jobs. Each quarter of the usual rounds has
+    /// other keys, so that log reclaim finds old records to write out and leaves new ones.
     fn fill(&mut self, round: u16) -> Vec<Step> {
         let (quarter, fill) = (round * 4 / FILL_ROUNDS, self.random.next_u32() as u8);
         let change =
@@ -250,7 +251,7 @@ fn key(index: u16) -> Vec<u8> {
     key
 }
 
-/// Keys for filling the log, one for each of many first bytes.
+/// Keys that fill the log, one for each of many first bytes.
 fn fill_key(index: u16) -> Vec<u8> {
     vec![(u32::from(index) * 2 % u32::from(BULK_FIRST)) as u8, b'f']
 }

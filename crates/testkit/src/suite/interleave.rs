@@ -1,9 +1,8 @@
-//! Calls that overlap in orders drawn from a seed: each stands still before and after its page I/O while others are
-//! made, so that the answer of a read comes late, and a write-out is interrupted by writes.
+//! Calls that overlap in orders drawn from a seed. Each call stops before and after its page I/O while other calls run,
+//! so that a read answers late and a write-out is interrupted by writes.
 //!
-//! One thread goes at a time, so a seed replays a run exactly. Reads stand still at pages, where they hold no lock; at
-//! most one flush or background job at a time stands still at pages and at the double-write area, and no second one is
-//! begun meanwhile.
+//! One thread runs at a time, so a seed replays a run exactly. Reads stop at page I/O, where they hold no lock. At most
+//! one flush or background job at a time stops at pages and at the double-write area; no second one begins meanwhile.
 
 use std::thread::Scope;
 
@@ -16,10 +15,10 @@ use super::{
 };
 use crate::{
     model::Level,
-    sim::{Crash, Phase, SimStorage, Walk},
+    sim::{Crash, Phase, SimStorage, SteppedThread},
 };
 
-/// What kind of histories there are.
+/// The shape of histories.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Steps: a call, or a part of one.
@@ -28,17 +27,17 @@ pub struct Shape {
     pub registers: usize,
 }
 
-/// Reads that are under way at the same time.
+/// Reads that are in progress at the same time.
 const READERS: usize = 4;
-/// Records around the keys.
+/// Records that surround the keys.
 const COLD: u32 = 48;
 
-/// Calls made at once.
+/// Calls that run without a stop.
 const WHOLE: Mix =
     Mix { get: 12, multi_get: 4, scan: 4, write: 40, batch: 10, update: 4, swap: 4, sync: 2, squeeze: 20, ..Mix::NONE };
-/// Calls that stand still.
+/// Calls that stop at their I/O.
 const READS: Mix = Mix { get: 40, multi_get: 20, scan: 20, update: 10, swap: 10, ..Mix::NONE };
-/// What works in the background, one at a time.
+/// Background work, one at a time.
 const WORK: Mix = Mix { flush: 3, background: 1, ..Mix::NONE };
 
 /// Runs the histories of these seeds, and gives the number of stops.
@@ -64,7 +63,7 @@ fn history(opener: &dyn Opener, disk: &SimStorage, registers: Registers, seed: u
         story.run(shape.steps)?;
         Ok::<_, String>((story.caller.events, story.stops))
     })?;
-    // What everything has come to, read as one more client does.
+    // Reads the final state as one more client.
     let mut last = Caller::new(store, registers, &ticks);
     last.look_at_all()?;
     events.append(&mut last.events);
@@ -72,8 +71,8 @@ fn history(opener: &dyn Opener, disk: &SimStorage, registers: Registers, seed: u
     verified(store).map(|()| stops)
 }
 
-/// Has both keyspaces be used and written to. Whoever opens one, or makes its files, does that for all who come
-/// meanwhile, so these calls cannot stand still.
+/// Uses and writes both keyspaces. The first open of a keyspace, and the creation of its files, block the other
+/// callers, so these calls must not stop at their I/O.
 fn come_into_use(store: &dyn Store) -> ecotone_substrate::Result<()> {
     for keyspace in [1, 2] {
         for value in [Some(b"use".to_vec()), None] {
@@ -87,16 +86,16 @@ fn succeed(answer: ecotone_substrate::Result<()>, what: &str) -> Verdict {
     answer.map_err(|error| format!("{what} failed on a sound disk: {error}"))
 }
 
-/// What a call on a thread of its own leaves.
+/// The result of a call on a thread of its own.
 type Left = Verdict<Vec<Event>>;
 
 struct Story<'scope, 'env: 'scope> {
     scope: &'scope Scope<'scope, 'env>,
     random: SmallRng,
-    /// Makes the calls that nothing interrupts, and keeps all events.
+    /// Makes the calls that run without a stop, and keeps all events.
     caller: Caller<'env>,
-    readers: Vec<Walk<'scope, Left>>,
-    worker: Option<Walk<'scope, Left>>,
+    readers: Vec<SteppedThread<'scope, Left>>,
+    worker: Option<SteppedThread<'scope, Left>>,
     stops: u64,
 }
 
@@ -118,17 +117,17 @@ impl<'scope, 'env> Story<'scope, 'env> {
         Ok(())
     }
 
-    /// A call that nothing interrupts.
+    /// Makes a call that runs without a stop.
     fn call(&mut self) -> Verdict {
         let call = self.caller.draw(&mut self.random, &WHOLE);
         succeed(self.caller.make(&call)?, &format!("{call:?}"))
     }
 
-    /// A call on a thread of its own. It has its own notes, and begins when it is told to go on.
-    fn begin(&mut self, mix: &Mix, phases: &'static [Phase]) -> Walk<'scope, Left> {
+    /// Begins a call on a thread of its own. It records its own events, and starts when it is told to go on.
+    fn begin(&mut self, mix: &Mix, phases: &'static [Phase]) -> SteppedThread<'scope, Left> {
         let call = self.caller.draw(&mut self.random, mix);
         let (store, registers, ticks) = (self.caller.store, self.caller.registers, self.caller.ticks);
-        Walk::new(self.scope, phases, move || {
+        SteppedThread::new(self.scope, phases, move || {
             let mut caller = Caller::new(store, registers, ticks);
             succeed(caller.make(&call)?, &format!("{call:?}"))?;
             Ok(caller.events)
@@ -158,7 +157,7 @@ impl<'scope, 'env> Story<'scope, 'env> {
         Ok(())
     }
 
-    /// Some steps of the worker, often all that are left: a read is to stand still while pages are written.
+    /// Runs some steps of the worker, often all that are left, so that reads are stopped while pages are written.
     fn step_worker(&mut self) -> Verdict {
         let most = if self.random.random_ratio(1, 3) { usize::MAX } else { self.random.random_range(1..8) };
         for _ in 0..most {

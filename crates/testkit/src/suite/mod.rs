@@ -1,15 +1,15 @@
 //! Suites for any engine: they drive a database through [`Store`], on the simulated disk, and compare it with models.
 //!
-//! - [`contract`]: random histories, reopened now and then, every answer compared;
+//! - [`contract`]: random histories with an occasional reopen; every answer is compared with the model;
 //! - [`exhaustive`]: every history of up to three operations, with a crash and a failure at every I/O;
 //! - [`campaign`]: long random histories with crashes drawn evenly over the phases, also during recovery;
 //! - [`space`]: a disk that is full at every growth;
-//! - [`interleave`]: calls that stand still at their I/O while others are made, in orders drawn from the seed;
-//! - [`concurrent`]: threads that call at once, with crashes;
-//! - [`crew`]: few threads with few calls, for a tool that chooses the order in which threads go.
+//! - [`interleave`]: calls that stop at their I/O while other calls run, in orders drawn from the seed;
+//! - [`concurrent`]: threads that call at the same time, with crashes;
+//! - [`crew`]: few threads with few calls, for a tool that chooses the order in which threads run.
 //!
-//! Everything is a function of a seed, but for the schedules of threads. A suite answers with a description of what
-//! went wrong, seed included, so that known bugs can be switched on and the suites be asked whether they notice.
+//! Everything but the scheduling of threads is a function of a seed. A suite returns a description of the failure, seed
+//! included. Known bugs can be switched on to check that a suite notices them.
 
 pub mod campaign;
 pub mod concurrent;
@@ -20,8 +20,8 @@ mod expect;
 mod generate;
 mod history;
 pub mod interleave;
-mod life;
 mod recovery;
+mod session;
 pub mod space;
 mod step;
 mod store;
@@ -30,12 +30,12 @@ mod unlogged;
 mod watched;
 
 pub use store::{Counters, Kind, Opener, Store, UNLOGGED, Update, add};
-pub use watched::Watched;
+pub use watched::ObservedFactory;
 
-/// What a suite answers: `Err` describes the first thing that went wrong.
+/// The result of a suite: `Err` describes the first failure.
 pub type Verdict<T = ()> = Result<T, String>;
 
-/// Runs one case and turns a panic into a description too, so that the seed is told in any case.
+/// Runs one case and turns a panic into a description too, so that the seed is always reported.
 fn guarded<T>(what: impl FnOnce() -> String, case: impl FnOnce() -> Verdict<T>) -> Verdict<T> {
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(case));
     match ended {
@@ -45,7 +45,7 @@ fn guarded<T>(what: impl FnOnce() -> String, case: impl FnOnce() -> Verdict<T>) 
     }
 }
 
-/// What the store finds wrong with itself.
+/// Fails with the problems that the store's own check finds.
 fn verified(store: &dyn Store) -> Verdict {
     match store.verify().map_err(|error| format!("verify failed: {error}"))?.first() {
         None => Ok(()),

@@ -1,21 +1,21 @@
-//! Crashing a disk, recovering from it, and crashing again meanwhile.
+//! Crashes a disk, recovers from it, and crashes again during the recovery.
 
 use super::{
     Opener, Verdict,
     expect::Expect,
-    life::{Halt, Life},
+    session::{Interruption, Session},
 };
 use crate::{
     model::Ending,
     sim::{Crash, Io, SimStorage},
 };
 
-/// The ways in which one moment is crashed; `seed` chooses what is torn.
+/// The ways to crash one moment; `seed` chooses what is torn.
 pub(super) fn ways(seed: u64) -> [Crash; 5] {
     [Crash::KeepAll, Crash::DropAll, Crash::Random(seed), Crash::Random(seed ^ 0x5555), Crash::Random(seed ^ 0xAAAA)]
 }
 
-/// What a crash means for promises.
+/// The end that a crash is, for the promises of writes.
 pub(super) fn ending(how: Crash) -> Ending {
     match how {
         Crash::KeepAll => Ending::ProcessDeath,
@@ -23,18 +23,18 @@ pub(super) fn ending(how: Crash) -> Ending {
     }
 }
 
-/// What two crashes mean with no recovery between them.
+/// The end that two crashes without a recovery between them are.
 pub(super) fn both(first: Crash, second: Crash) -> Ending {
     if ending(first) == Ending::PowerLoss { Ending::PowerLoss } else { ending(second) }
 }
 
-/// What an end means after I/O `index` failed: a failed sync loses what the kernel had, as a power failure does.
+/// The end after I/O `index` failed: a failed sync loses the kernel's unsynced data, as a power failure does.
 pub(super) fn ending_after_failure(disk: &SimStorage, index: u64, how: Crash) -> Ending {
     let failed = usize::try_from(index).ok().and_then(|index| disk.labels().get(index).copied());
     if failed.is_some_and(|label| label.io == Io::Sync) { Ending::PowerLoss } else { ending(how) }
 }
 
-/// Recovers, and judges what is there.
+/// Recovers, and judges the content.
 pub(super) fn recover<'a>(
     opener: &'a dyn Opener,
     disk: SimStorage,
@@ -42,21 +42,21 @@ pub(super) fn recover<'a>(
     seed: u64,
     ending: Ending,
     how: &str,
-) -> Verdict<Life<'a>> {
-    Life::begin(opener, disk, seed, expect.clone(), ending).map_err(|halt| match halt {
-        Halt::Failed(error) => format!("after {how} the recovery failed: {error}"),
-        Halt::Wrong(wrong) => format!("after {how}: {wrong}"),
+) -> Verdict<Session<'a>> {
+    Session::begin(opener, disk, seed, expect.clone(), ending).map_err(|halt| match halt {
+        Interruption::Failed(error) => format!("after {how} the recovery failed: {error}"),
+        Interruption::Wrong(wrong) => format!("after {how}: {wrong}"),
     })
 }
 
-/// Begins to recover and to flush, and crashes at I/O `index` of that. Gives the disk, to be crashed in any way, or
-/// `None` if there is no such I/O.
+/// Begins to recover and to flush, and crashes at I/O `index` of that work. Gives the disk, to be crashed in any way,
+/// or `None` if there is no such I/O.
 pub(super) fn interrupt(opener: &dyn Opener, disk: SimStorage, seed: u64, index: u64) -> Verdict<Option<SimStorage>> {
     disk.crash_at(index);
     let opened = opener.open(&disk, seed);
     let ended = opened.as_ref().map_err(Clone::clone).and_then(|store| store.flush());
     let reached = disk.is_off();
-    // Nothing of the closing counts.
+    // I/Os of the closing do not count.
     disk.power_off();
     drop(opened);
     match ended {
@@ -66,7 +66,7 @@ pub(super) fn interrupt(opener: &dyn Opener, disk: SimStorage, seed: u64, index:
 }
 
 /// Interrupts the recovery from one crash at every `stride`-th of its I/Os, and judges what a second recovery finds.
-/// Gives their number.
+/// Gives the number of interruptions.
 pub(super) fn interrupt_everywhere(
     opener: &dyn Opener,
     (disk, first): (&SimStorage, Crash),

@@ -1,4 +1,4 @@
-//! A disk that is full: at the making of a database, and at every growth of a history.
+//! A full disk: when a database is made, and at every growth in a history.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::{
     Opener, Verdict,
     generate::{Generator, KEYSPACES, Shape},
     guarded,
-    life::{Halt, Life},
+    session::{Interruption, Session},
     step::Step,
 };
 use crate::{
@@ -14,16 +14,16 @@ use crate::{
     sim::{Crash, SimStorage},
 };
 
-/// Lets the disk be full at every growth, and gives the number of calls that were refused.
+/// Makes the disk full at every growth, and gives the number of refused calls.
 pub fn run(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<u64> {
     guarded(|| format!("{}, making a database on a full disk", opener.name()), || make(opener))?;
     let what = || format!("{}, full disk, seed {seed}, {shape:?}", opener.name());
     guarded(what, || grow(opener, seed, shape))
 }
 
-/// Whatever an attempt on a full disk leaves, the next one with more space succeeds.
+/// After any attempt on a full disk, the next attempt with more space succeeds.
 fn make(opener: &dyn Opener) -> Verdict {
-    let whole = Life::fresh(opener, 1, &KEYSPACES)?.disk.space_used();
+    let whole = Session::fresh(opener, 1, &KEYSPACES)?.disk.space_used();
     for part in 0..16 {
         let disk = SimStorage::new(part);
         disk.space_limit(whole * part / 16);
@@ -32,9 +32,12 @@ fn make(opener: &dyn Opener) -> Verdict {
             answer => drop(answer),
         }
         disk.space_limit(u64::MAX);
-        let life = Life::begin(opener, disk.crash(Crash::KeepAll), 1, Default::default(), Ending::Closed);
+        let life = Session::begin(opener, disk.crash(Crash::KeepAll), 1, Default::default(), Ending::Closed);
         let mut life = life.map_err(|halt| format!("after {part}/16 of the space: {}", halt.unexpected()))?;
-        KEYSPACES.iter().try_for_each(|keyspace| life.step(&Step::Create(*keyspace))).map_err(Halt::unexpected)?;
+        KEYSPACES
+            .iter()
+            .try_for_each(|keyspace| life.step(&Step::Create(*keyspace)))
+            .map_err(Interruption::unexpected)?;
         life.close()?;
     }
     Ok(())
@@ -53,23 +56,23 @@ fn grow(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<u64> {
     Ok(refused)
 }
 
-/// What was used before each step that made it more. An engine may give space back and take it again, so these need not
-/// rise.
+/// The space in use before each step that increased it. An engine may free space and take it again, so the numbers need
+/// not rise.
 fn levels(opener: &dyn Opener, seed: u64, steps: &[Step]) -> Verdict<BTreeSet<u64>> {
-    let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
+    let mut life = Session::fresh(opener, seed, &KEYSPACES)?;
     let mut levels = BTreeSet::new();
     for step in steps {
         let before = life.disk.space_used();
-        life.step(step).map_err(Halt::unexpected)?;
+        life.step(step).map_err(Interruption::unexpected)?;
         levels.extend((before < life.disk.space_used()).then_some(before));
     }
     Ok(levels)
 }
 
-/// Runs the history on a disk that becomes full at `limit`, and again when there is space. Reads are right all the
-/// time, nothing has to be reopened, and nothing is lost.
+/// Runs the history on a disk that becomes full at `limit`, and continues when there is space again. Reads are right
+/// all the time, no reopen is needed, and nothing is lost.
 fn fill(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64) -> Verdict<u64> {
-    let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
+    let mut life = Session::fresh(opener, seed, &KEYSPACES)?;
     life.disk.space_limit(limit);
     life.run(steps).map_err(|halt| format!("on a full disk: {}", halt.unexpected()))?;
     let refused = std::mem::take(&mut life.refused);
@@ -81,14 +84,14 @@ fn fill(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64) -> Verdict<u
         return Err(format!("{} calls were refused though there was space again", life.refused));
     }
     let (disk, expect) = life.close()?;
-    Life::begin(opener, disk, seed, expect, Ending::Closed).map_err(Halt::unexpected)?;
+    Session::begin(opener, disk, seed, expect, Ending::Closed).map_err(Interruption::unexpected)?;
     Ok(refused)
 }
 
-/// Runs the history on a disk that becomes full at `limit`, and ends the life there, by a close or not. The next one
-/// opens on the full disk, reads all, and writes when there is space again.
+/// Runs the history on a disk that becomes full at `limit`, and ends the session there, by a close or a kill. The next
+/// session opens on the full disk, reads everything, and writes when there is space again.
 fn restart(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64, closes: bool) -> Verdict {
-    let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
+    let mut life = Session::fresh(opener, seed, &KEYSPACES)?;
     life.disk.space_limit(limit);
     life.run(steps).map_err(|halt| format!("on a full disk: {}", halt.unexpected()))?;
     let (disk, expect, ending) = if closes {
@@ -97,7 +100,7 @@ fn restart(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64, closes: b
         let (disk, expect) = life.kill();
         (disk.crash(Crash::KeepAll), expect, Ending::ProcessDeath)
     };
-    let mut life = Life::begin(opener, disk, seed, expect, ending)
+    let mut life = Session::begin(opener, disk, seed, expect, ending)
         .map_err(|halt| format!("opening on a full disk ({ending:?}): {}", halt.unexpected()))?;
     life.disk.space_limit(u64::MAX);
     life.run(steps).map_err(|halt| format!("with space again ({ending:?}): {}", halt.unexpected()))?;

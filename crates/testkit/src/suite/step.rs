@@ -1,4 +1,4 @@
-//! What a history is made of.
+//! The steps of a history.
 
 use std::ops::Bound;
 
@@ -6,50 +6,50 @@ use ecotone_engines::engine::{Hint, Range, Record};
 
 use crate::model::{Change, Key, Level};
 
-/// One thing that a test does with a database.
+/// One call or action of a test on a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// One write, or a batch.
     Write(Vec<Change>, Level),
-    /// A look at one key.
+    /// A read of one key.
     Get(Key),
-    /// A look at many keys of a keyspace.
+    /// A read of many keys of a keyspace.
     MultiGet(u32, Vec<Vec<u8>>),
-    /// All records of a hashed keyspace.
+    /// A walk over all records of a hashed keyspace.
     Walk(u32),
-    /// A range, forward or in reverse.
+    /// A scan of a range, forward or in reverse.
     Scan(u32, Range, bool),
-    /// A prefix.
+    /// A scan of a prefix.
     Prefix(u32, Vec<u8>),
-    /// An atomic update, to a value made of the old one and this.
+    /// An atomic update, to a value made of the old value and this one.
     Update(Key, Option<Vec<u8>>),
     /// A compare-and-swap; the expectation is right or wrong.
     Swap(Key, Option<Vec<u8>>, bool),
-    /// An addition to a counter, or to what may be none.
+    /// An addition to a counter; the old value may be no counter.
     Add(Key, i64),
     /// Bytes appended to a value.
     Append(Key, Vec<u8>),
-    /// A bulk load of records that are made to lie above everything.
+    /// A bulk load of records whose keys are made to lie above all others.
     BulkLoad(u32, Vec<Record>),
-    /// How a range will be used, as somebody says.
+    /// A hint how a range will be used.
     Hint(u32, Range, Hint),
-    /// Everything into the files.
+    /// A flush of everything to the data files.
     Flush,
-    /// The log synced.
+    /// A sync of the log.
     Sync,
-    /// One background job, if one waits.
+    /// One background job, if one is pending.
     Background,
-    /// Background jobs until none waits.
+    /// Background jobs until none is pending.
     Idle,
-    /// Closed and opened again.
+    /// A close and a reopen.
     Reopen,
-    /// A keyspace goes.
+    /// A drop of a keyspace.
     Drop(u32),
-    /// A keyspace comes.
+    /// A creation of a keyspace.
     Create(u32),
 }
 
-/// A history in a line or so: long keys and values are told by their lengths.
+/// Formats a history in about one line: long keys and values are shown by their lengths.
 pub(super) fn brief(steps: &[Step]) -> String {
     steps.iter().map(one).collect::<Vec<_>>().join(", ")
 }
@@ -72,7 +72,7 @@ fn one(step: &Step) -> String {
     }
 }
 
-/// A range that holds everything.
+/// A range that holds all keys.
 pub(super) const EVERYTHING: Range = (Bound::Unbounded, Bound::Unbounded);
 
 /// A write of one value.

@@ -1,5 +1,5 @@
-//! What the suites ask of a database. The library implements it in its own tests, since the test kit must not depend on
-//! it.
+//! The interface through which the suites drive a database. The library implements it in its own tests, since the test
+//! kit must not depend on the library.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::{
     sim::SimStorage,
 };
 
-/// What was counted, by name.
+/// Counters by name.
 pub type Counters = BTreeMap<&'static str, u64>;
 
-/// Makes a new value, or none, of the one before.
+/// Makes a new value, or none, from the old value.
 pub type Update<'a> = dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>> + 'a;
 
 /// What the keyspaces of an engine can do.
@@ -25,11 +25,11 @@ pub type Update<'a> = dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>> + 'a;
 pub enum Kind {
     /// Their keys have an order: there are ranges, prefixes and bulk loads.
     Ordered,
-    /// Their keys are found by a hash: all records can be walked over, in no order.
+    /// Their keys are found by a hash: a walk gives all records, in no order.
     Hashed,
 }
 
-/// A database that is open. Most suites drive it with one thread; some with several. Keyspaces are known by number;
+/// An open database. Most suites drive it with one thread, some with several. A keyspace is identified by its number;
 /// [`UNLOGGED`] is an unlogged one.
 pub trait Store: Send + Sync {
     /// The keyspaces that exist.
@@ -50,33 +50,33 @@ pub trait Store: Send + Sync {
     fn scan(&self, keyspace: u32, range: Range, reverse: bool) -> Result<Vec<Record>>;
     /// The records of an ordered keyspace with a prefix.
     fn prefix(&self, keyspace: u32, prefix: &[u8]) -> Result<Vec<Record>>;
-    /// Replaces a value by what `update` makes of it; gives the one before.
+    /// Replaces a value by the result of `update`; gives the old value.
     fn update(&self, keyspace: u32, key: &[u8], update: &mut Update<'_>) -> Result<Option<Vec<u8>>>;
     /// Replaces a value if it is as expected; gives whether it was.
     fn swap(&self, keyspace: u32, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool>;
     /// Adds to a counter, or appends to a value.
     fn merge(&self, keyspace: u32, key: &[u8], merge: Merge<'_>) -> Result<()>;
-    /// Loads into an ordered keyspace ascending records above all that are there.
+    /// Bulk-loads records, ascending and above all existing keys, into an ordered keyspace.
     fn bulk_load(&self, keyspace: u32, records: Vec<Record>) -> Result<u64>;
-    /// Says how a range of an ordered keyspace will be used.
+    /// Hints how a range of an ordered keyspace will be used.
     fn hint(&self, keyspace: u32, range: Range, hint: Hint) -> Result<()>;
-    /// Brings everything into the data files and checkpoints.
+    /// Flushes everything to the data files and makes a checkpoint.
     fn flush(&self) -> Result<()>;
     /// Syncs the log.
     fn sync(&self) -> Result<()>;
-    /// Runs one background job; false if none waits.
+    /// Runs one background job; false if none is pending.
     fn background(&self) -> bool;
-    /// Takes so much memory for a moment that caches of clean records keep at most `spare` bytes.
+    /// Takes memory for a moment, so that caches of clean records keep at most `spare` bytes.
     fn squeeze(&self, spare: usize);
-    /// Has caches of clean records give way to another cache, with memory left for the work of others.
+    /// Makes caches of clean records give memory to another cache, with memory left for other work.
     fn evict(&self);
     /// Checks everything; gives each problem as a sentence.
     fn verify(&self) -> Result<Vec<String>>;
-    /// What engines have counted, added up over all keyspaces.
+    /// Counters of the engines, summed over all keyspaces.
     fn counters(&self) -> Counters;
     /// Why writing has stopped, if it has.
     fn failure(&self) -> Option<String>;
-    /// Closes, losing nothing.
+    /// Closes the database without losing anything.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
@@ -89,13 +89,13 @@ pub trait Opener: Sync {
     fn name(&self) -> &'static str;
     /// What its keyspaces can do.
     fn kind(&self) -> Kind;
-    /// Whether hints give its keyspaces something to do.
+    /// Whether its keyspaces act on hints.
     fn takes_hints(&self) -> bool;
-    /// Opens the database on `disk`, or makes it. Clock and identity come from `seed`.
+    /// Opens the database on `disk`, or creates it. Clock and identity come from `seed`.
     fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>>;
 }
 
-/// Adds what was counted to what was counted before.
+/// Adds counters to earlier ones.
 pub fn add(to: &mut Counters, more: &Counters) {
     more.iter().for_each(|(name, count)| *to.entry(name).or_default() += count);
 }

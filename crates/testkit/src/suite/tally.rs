@@ -1,5 +1,5 @@
-//! Merges: counters that threads add to, and lists that they append to. What a thread has done is in them once, and in
-//! its order.
+//! Merges: threads add to counters and append to lists. Every merge of a thread must be in them exactly once, in the
+//! thread's order.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -10,7 +10,7 @@ use super::{Store, Verdict};
 
 /// The keyspace of the tallies, which holds nothing else.
 const KEYSPACE: u32 = 3;
-/// Tallies: a counter and a list each.
+/// The number of tallies; each is a counter and a list.
 const TALLIES: u8 = 2;
 
 fn counter_key(tally: u8) -> [u8; 2] {
@@ -21,7 +21,7 @@ fn list_key(tally: u8) -> [u8; 2] {
     [tally, b'l']
 }
 
-/// Makes the keyspace of the tallies, unless it is there.
+/// Creates the keyspace of the tallies if it does not exist.
 pub(super) fn prepare(store: &dyn Store) -> Verdict {
     let made = if store.keyspaces().contains(&KEYSPACE) { Ok(()) } else { store.create(KEYSPACE) };
     made.map_err(|error| format!("making the keyspace of the tallies failed: {error}"))
@@ -36,12 +36,12 @@ pub(super) struct Merger<'a> {
     store: &'a dyn Store,
     answered: &'a Answered,
     thread: u8,
-    /// What it has added to each tally.
+    /// The last number that this thread added to each tally.
     made: [u8; TALLIES as usize],
 }
 
 impl<'a> Merger<'a> {
-    /// Goes on where the thread of this number was. Results as of [`merge`](Self::merge).
+    /// Continues where the thread of this number was. Results as of [`merge`](Self::merge).
     pub(super) fn new(store: &'a dyn Store, answered: &'a Answered, thread: u8) -> Verdict<Result<Merger<'a>>> {
         let mut made = [0; TALLIES as usize];
         for tally in 0..TALLIES {
@@ -53,8 +53,8 @@ impl<'a> Merger<'a> {
         Ok(Ok(Merger { store, answered, thread, made }))
     }
 
-    /// Adds to a tally and looks at it. The inner result is the store's; the outer one tells of what nothing could
-    /// explain.
+    /// Adds to a tally and reads it. The inner result is the store's; the outer one reports an answer that no history
+    /// could explain.
     pub(super) fn merge(&mut self, draw: u32) -> Verdict<Result<()>> {
         let tally = (draw % u32::from(TALLIES)) as u8;
         let Some(number) = self.made[usize::from(tally)].checked_add(1) else { return Ok(Ok(())) };
@@ -82,7 +82,7 @@ impl<'a> Merger<'a> {
 pub(super) struct Tallies([Tally; TALLIES as usize]);
 
 impl Tallies {
-    /// Those of a database, which may have no keyspace for them yet.
+    /// The tallies of a database, which may have no keyspace for them yet.
     pub(super) fn read(store: &dyn Store) -> Verdict<Tallies> {
         let mut tallies = Tallies::default();
         if store.keyspaces().contains(&KEYSPACE) {
@@ -93,8 +93,8 @@ impl Tallies {
         Ok(tallies)
     }
 
-    /// What has become of these: more was added, at most `unfinished` times to a counter and not to its list, and all
-    /// that was answered, if that is not in doubt.
+    /// Checks that these tallies grew out of earlier ones: at most `unfinished` additions are in a counter and not in
+    /// its list, and every answered addition is there, unless it is in doubt.
     pub(super) fn become_of(
         &self,
         store: &dyn Store,
@@ -124,22 +124,22 @@ impl Tallies {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Tally {
     counter: u64,
-    /// Who has added what.
+    /// The numbers in the list, by the thread that appended them.
     list: Vec<[u8; 2]>,
 }
 
 impl Tally {
-    /// How much was counted and is not in the list.
+    /// How many counted additions are not in the list.
     fn ahead(&self) -> u64 {
         self.counter - self.list.len() as u64
     }
 
-    /// The last number that a thread has added.
+    /// The last number that a thread appended.
     fn last_of(&self, thread: u8) -> u8 {
         self.list.iter().rfind(|[its, _]| *its == thread).map_or(0, |[_, number]| *number)
     }
 
-    /// Nothing is missing, or is there twice, or in another order than a thread's, or is not counted.
+    /// Checks that nothing is missing, repeated, out of a thread's order, or in the list without being counted.
     fn check(&self) -> Verdict {
         let follows = |at: usize| {
             let [thread, number] = self.list[at];
@@ -154,7 +154,7 @@ impl Tally {
     }
 }
 
-/// Reads a tally: the list first, since who appends to it has counted before.
+/// Reads a tally: the list first, since a thread counts before it appends.
 fn read(store: &dyn Store, tally: u8) -> Verdict<Result<Tally>> {
     let both =
         store.get(KEYSPACE, &list_key(tally)).and_then(|list| Ok((list, store.get(KEYSPACE, &counter_key(tally))?)));

@@ -1,4 +1,4 @@
-//! What an unlogged keyspace must hold after a crash: of every key some value that it had since the last flush.
+//! The expected content of an unlogged keyspace after a crash: for every key some value since the last flush.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ impl Unlogged {
         };
     }
 
-    /// A flush was acknowledged.
+    /// Notes that a flush was acknowledged.
     pub(super) fn settle(&mut self) {
         self.since.clear();
     }
@@ -34,7 +34,8 @@ impl Unlogged {
         &self.now
     }
 
-    /// Judges what was found after an end, and goes on from there. What a flush has not covered stays in doubt.
+    /// Judges what was found after an end, and continues from that content. A write that no flush covered stays in
+    /// doubt.
     pub(super) fn restart(&mut self, closed: bool, found: BTreeMap<Key, Vec<u8>>) -> Verdict {
         let keys: BTreeSet<&Key> = self.now.keys().chain(found.keys()).chain(self.since.keys()).collect();
         for key in keys {

@@ -1,28 +1,29 @@
-//! Who drives a database without threads has to run its background jobs.
+//! An engine factory that exposes what its keyspaces are given. The driver of a database without threads needs that to
+//! run background jobs.
 
 use std::{
     fmt,
     sync::{Arc, OnceLock},
 };
 
-use ecotone_engines::engine::{Context, Family, Made, Root, Shared};
+use ecotone_engines::engine::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared};
 use ecotone_substrate::{Result, storage::FileId};
 
-/// A family that tells what its keyspaces are given, so that the driver can run background jobs.
-pub struct Watched {
-    family: Arc<dyn Family>,
+/// An engine factory that records what its keyspaces are given, so that the driver can run background jobs.
+pub struct ObservedFactory {
+    family: Arc<dyn EngineFactory>,
     shared: Arc<OnceLock<Shared>>,
 }
 
-impl Watched {
-    /// The family, and what its keyspaces share once there is one.
-    pub fn over(family: Arc<dyn Family>) -> (Arc<dyn Family>, Arc<OnceLock<Shared>>) {
+impl ObservedFactory {
+    /// The factory, and what its keyspaces share once there is one.
+    pub fn over(family: Arc<dyn EngineFactory>) -> (Arc<dyn EngineFactory>, Arc<OnceLock<Shared>>) {
         let shared = Arc::new(OnceLock::new());
-        (Arc::new(Watched { family, shared: shared.clone() }), shared)
+        (Arc::new(ObservedFactory { family, shared: shared.clone() }), shared)
     }
 }
 
-impl Family for Watched {
+impl EngineFactory for ObservedFactory {
     fn name(&self) -> &'static str {
         self.family.name()
     }
@@ -35,22 +36,22 @@ impl Family for Watched {
         self.family.check(settings)
     }
 
-    fn files(&self, context: &Context, root: &Root) -> Result<Option<Vec<FileId>>> {
+    fn files(&self, context: &Context, root: &EngineCheckpoint) -> Result<Option<Vec<FileId>>> {
         self.family.files(context, root)
     }
 
-    fn create(&self, context: Context) -> Result<(Made, Root)> {
+    fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
         self.shared.get_or_init(|| context.shared.clone());
         self.family.create(context)
     }
 
-    fn open(&self, context: Context, root: &Root) -> Result<Made> {
+    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
         self.shared.get_or_init(|| context.shared.clone());
         self.family.open(context, root)
     }
 }
 
-impl fmt::Debug for Watched {
+impl fmt::Debug for ObservedFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.family.fmt(f)
     }

@@ -1,6 +1,6 @@
-//! Tables written once: records are collected in memory and flushed as a sorted run, a table of its own; several runs
-//! are compacted to one, and the tables of the old ones are removed (`docs/decisions/0004-the-house-once-more.md`, "The
-//! life of a table").
+//! An engine that only appends. Records are collected in memory and flushed as a sorted run, which is a table of its
+//! own. Several runs are compacted to one, and the tables of the old runs are removed
+//! (`docs/decisions/0004-the-house-once-more.md`, "The life of a table").
 
 use std::sync::{
     Arc,
@@ -8,13 +8,14 @@ use std::sync::{
 };
 
 use ecotone_engines::engine::{
-    Admission, Check, Context, Cursor, Engine, Family, Made, Operation, Ordered, Range, Record, Root, Stats, VisitValue,
+    Admission, AnyEngine, Check, Context, Cursor, Engine, EngineCheckpoint, EngineFactory, Operation, Ordered, Range,
+    Record, Stats, VisitValue,
 };
 use ecotone_substrate::{
     Error, Result, Seq,
     memory::Component,
     storage::FileId,
-    wal::{Durability, RecordKind, Room, encode_structure},
+    wal::{Durability, RecordKind, ReservationKind, encode_structure},
 };
 use parking_lot::Mutex;
 
@@ -27,7 +28,7 @@ use super::{
     unflushed::{self, Unflushed},
 };
 
-/// Runs at which they are compacted.
+/// The number of runs that triggers a compaction.
 const MOST_RUNS: usize = 3;
 /// Records in one run of a bulk load.
 const BULK_RUN: usize = 64;
@@ -36,7 +37,7 @@ const BULK_RUN: usize = 64;
 #[derive(Debug, Default)]
 pub struct TinyAppendOnly;
 
-impl Family for TinyAppendOnly {
+impl EngineFactory for TinyAppendOnly {
     fn name(&self) -> &'static str {
         "tiny-append-only"
     }
@@ -45,14 +46,14 @@ impl Family for TinyAppendOnly {
         refuse_settings(settings)
     }
 
-    fn create(&self, context: Context) -> Result<(Made, Root)> {
+    fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
         let engine = AppendOnly::create(context)?;
         let root = engine.checkpoint()?;
-        Ok((Made::Ordered(Arc::new(engine)), root))
+        Ok((AnyEngine::Ordered(Arc::new(engine)), root))
     }
 
-    fn open(&self, context: Context, root: &Root) -> Result<Made> {
-        Ok(Made::Ordered(Arc::new(AppendOnly::open(context, root)?)))
+    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
+        Ok(AnyEngine::Ordered(Arc::new(AppendOnly::open(context, root)?)))
     }
 }
 
@@ -61,9 +62,9 @@ impl Family for TinyAppendOnly {
 pub(super) struct AppendOnly {
     context: Context,
     retired: AtomicBool,
-    /// Held by the one that writes and removes tables, across its I/O.
+    /// The job lock: the thread that writes and removes tables holds it across its I/O.
     turn: Mutex<Dead>,
-    /// Locked after the turn, and never across I/O.
+    /// Locked after the job lock, and never across I/O.
     state: Mutex<State>,
 }
 
@@ -75,8 +76,8 @@ struct State {
     unflushed: Unflushed,
 }
 
-/// Tables that no run has any more, each with the sequence of the structural record that says so: they go when it is
-/// synced.
+/// Obsolete tables, each with the sequence of the structural record that removed it. A table is deleted when that
+/// record is synced.
 type Dead = Vec<(Seq, u32)>;
 
 impl AppendOnly {
@@ -85,7 +86,7 @@ impl AppendOnly {
         Ok(Self::new(context, Numbers::default()))
     }
 
-    pub(super) fn open(context: Context, root: &Root) -> Result<Self> {
+    pub(super) fn open(context: Context, root: &EngineCheckpoint) -> Result<Self> {
         let numbers =
             Numbers::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
         Ok(Self::new(context, numbers))
@@ -100,7 +101,7 @@ impl AppendOnly {
         if self.retired.load(Ordering::Acquire) { Err(Error::Closed { what: "the keyspace" }) } else { Ok(()) }
     }
 
-    /// Writes everything in memory as the newest run.
+    /// Writes all records in memory as the newest run.
     fn flush_memory(&self, dead: &mut Dead) -> Result<()> {
         let records = self.state.lock().unflushed.begin(|_| true);
         let newest = unflushed::newest(&records).filter(|_| self.context.logged);
@@ -116,7 +117,7 @@ impl AppendOnly {
         flushed
     }
 
-    /// Replaces all runs by one. Below it there is nothing, so it needs no tombstones.
+    /// Replaces all runs by one. There is nothing below the new run, so it needs no tombstones.
     fn compact(&self, dead: &mut Dead) -> Result<()> {
         let runs = self.state.lock().runs.clone();
         let out = runs.iter().map(|run| run.number).collect();
@@ -124,7 +125,7 @@ impl AppendOnly {
         self.add_run(dead, out, content.into_iter().map(|(key, value)| (key, Some(value))).collect())
     }
 
-    /// Writes a run of these records, syncs it with its name, and installs it in place of the runs that go out.
+    /// Writes a run of these records, syncs it with its name, and installs it in place of the runs `out`.
     fn add_run(&self, dead: &mut Dead, out: Vec<u32>, records: Vec<Stored>) -> Result<()> {
         if records.is_empty() {
             return if out.is_empty() { Ok(()) } else { self.install(dead, out, None) };
@@ -133,8 +134,7 @@ impl AppendOnly {
         let written = Run::write(&self.context, number, &records);
         let installed = written.and_then(|run| self.install(dead, out, Some(Arc::new(run))));
         installed.inspect_err(|_| {
-            // What went wrong first is what the caller needs to know; a table that stays is removed by the next
-            // opening.
+            // The caller needs the first error. A table that stays is removed at the next open.
             let _ = self.context.shared.storage.remove(Run::file(&self.context, number));
         })
     }
@@ -143,7 +143,7 @@ impl AppendOnly {
         let wal = &self.context.shared.wal;
         let change = Change { out, come: run.as_ref().map(|run| run.number) };
         let body = encode_structure(self.context.keyspace, &change.encode());
-        let reservation = wal.reserve(Room::Structure, body.len())?;
+        let reservation = wal.reserve(ReservationKind::Structure, body.len())?;
         let mut state = self.state.lock();
         let placed = wal.append(reservation, RecordKind::Structure, &body, |_| ());
         assert!(state.numbers.install(&change), "the runs that go out are there");
@@ -153,8 +153,8 @@ impl AppendOnly {
         Ok(())
     }
 
-    /// Removes the tables whose end is durable. Who still reads one has it open.
-    fn bury(&self, dead: &mut Dead) -> Result<()> {
+    /// Deletes the tables whose removal is durable. A reader of such a table has it open.
+    fn delete_obsolete(&self, dead: &mut Dead) -> Result<()> {
         let synced = self.context.shared.wal.synced();
         let ripe = |(seq, _): &mut (Seq, u32)| *seq < synced || ecotone_substrate::bug!(FreeSpaceEarly);
         for (_, number) in dead.extract_if(.., ripe) {
@@ -164,7 +164,7 @@ impl AppendOnly {
         Ok(())
     }
 
-    /// Removes the tables of this keyspace that nothing names: what an interrupted flush or compaction left.
+    /// Removes the orphans of this keyspace: tables of an interrupted flush or compaction, which no run names.
     fn remove_strays(&self, numbers: &Numbers) -> Result<()> {
         let storage = &self.context.shared.storage;
         let is_stray = |file: &FileId| match file {
@@ -176,7 +176,7 @@ impl AppendOnly {
         if strays.is_empty() { Ok(()) } else { storage.sync_dir() }
     }
 
-    /// What the runs hold together.
+    /// The merged content of the runs.
     fn stored(&self, runs: &Runs) -> Result<Content> {
         let mut content = Content::new();
         for run in runs {
@@ -192,12 +192,12 @@ impl AppendOnly {
         Ok(content)
     }
 
-    /// How often a key was written in this life.
+    /// How often a key was written in this session.
     pub(super) fn writes_of(&self, key: &[u8]) -> u64 {
         self.state.lock().unflushed.writes_of(key)
     }
 
-    /// Makes an operation that has no place in the log, if its key was written so often and no more; false if it was.
+    /// Applies an operation that is not logged, if its key was written exactly so often; false if it was not.
     pub(super) fn put_if(&self, writes: u64, operation: Operation<'_>) -> Result<bool> {
         self.check_open()?;
         let mut state = self.state.lock();
@@ -208,14 +208,14 @@ impl AppendOnly {
         Ok(unchanged)
     }
 
-    /// Makes an operation that has no place in the log.
+    /// Applies an operation that is not logged.
     pub(super) fn put_now(&self, operation: Operation<'_>) -> Result<()> {
         self.check_open()?;
         self.state.lock().unflushed.put(operation.key, operation.value, self.context.shared.wal.tail());
         Ok(())
     }
 
-    /// Everything, with no flush on its way.
+    /// The whole content; the job lock keeps flushes away.
     pub(super) fn content(&self) -> Result<Content> {
         self.check_open()?;
         let _turn = self.turn.lock();
@@ -254,7 +254,7 @@ impl AppendOnly {
     }
 }
 
-/// Looks into these runs, newest first.
+/// Searches these runs, newest first.
 fn read(runs: &Runs, key: &[u8]) -> Result<Option<Vec<u8>>> {
     for (run, page) in runs.iter().rev().filter_map(|run| Some((run, run.find(key)?))) {
         let block = run.pages.read(page)?;
@@ -308,12 +308,12 @@ impl Engine for AppendOnly {
         if runs > MOST_RUNS {
             self.compact(&mut dead)?;
         }
-        self.bury(&mut dead)
+        self.delete_obsolete(&mut dead)
     }
 
-    fn checkpoint(&self) -> Result<Root> {
+    fn checkpoint(&self) -> Result<EngineCheckpoint> {
         let state = self.state.lock();
-        Ok(Root { structure: self.context.shared.wal.tail(), blob: state.numbers.encode() })
+        Ok(EngineCheckpoint { structure: self.context.shared.wal.tail(), blob: state.numbers.encode() })
     }
 
     fn checkpoint_is_durable(&self) {}
@@ -352,7 +352,7 @@ impl Engine for AppendOnly {
         vec![("runs", state.runs.len() as u64), ("unflushed", state.unflushed.len() as u64)]
     }
 
-    fn retire(&self) {
+    fn mark_dropped(&self) {
         self.retired.store(true, Ordering::Release);
     }
 }

@@ -1,5 +1,5 @@
-//! Hashed keyspaces over the files of the append-only engine: whoever has one asks for single keys, and for all records
-//! in an order that says nothing.
+//! Hashed keyspaces over the files of the append-only engine. They offer reads of single keys, and a walk over all
+//! records in no useful order.
 
 use std::{
     collections::VecDeque,
@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_engines::engine::{Change, Context, Engine, Family, Hashed, Made, Operation, Outcome, Root, Walk};
+use ecotone_engines::engine::{
+    AnyEngine, Context, Engine, EngineCheckpoint, EngineFactory, Hashed, Operation, UnorderedCursor, UpdateAction,
+    UpdateFn,
+};
 use ecotone_substrate::Result;
 
 use super::{Content, CopyCursor, append_only::AppendOnly, refuse_settings};
@@ -16,7 +19,7 @@ use super::{Content, CopyCursor, append_only::AppendOnly, refuse_settings};
 #[derive(Debug, Default)]
 pub struct TinyHashed;
 
-impl Family for TinyHashed {
+impl EngineFactory for TinyHashed {
     fn name(&self) -> &'static str {
         "tiny-hashed"
     }
@@ -29,24 +32,24 @@ impl Family for TinyHashed {
         false
     }
 
-    fn create(&self, context: Context) -> Result<(Made, Root)> {
+    fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
         let engine = AppendOnly::create(context)?;
         let root = engine.checkpoint()?;
-        Ok((Made::Hashed(Arc::new(engine)), root))
+        Ok((AnyEngine::Hashed(Arc::new(engine)), root))
     }
 
-    fn open(&self, context: Context, root: &Root) -> Result<Made> {
-        Ok(Made::Hashed(Arc::new(AppendOnly::open(context, root)?)))
+    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
+        Ok(AnyEngine::Hashed(Arc::new(AppendOnly::open(context, root)?)))
     }
 }
 
-/// The order of a walk.
+/// The position of a key in a walk.
 fn place(key: &[u8]) -> u64 {
     BuildHasherDefault::<DefaultHasher>::new().hash_one(key)
 }
 
 impl Hashed for AppendOnly {
-    fn walk(self: Arc<Self>) -> Box<dyn Walk> {
+    fn walk(self: Arc<Self>) -> Box<dyn UnorderedCursor> {
         let in_order = |content: Content| {
             let mut records: VecDeque<_> = content.into_iter().collect();
             records.make_contiguous().sort_by_key(|(key, _)| place(key));
@@ -55,16 +58,16 @@ impl Hashed for AppendOnly {
         Box::new(CopyCursor::new(self.content().map(in_order)))
     }
 
-    fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
+    fn modify(&self, key: &[u8], change: &mut UpdateFn<'_>) -> Result<()> {
         let mut after = Vec::new();
         loop {
             let writes = self.writes_of(key);
             let before = self.get(key)?;
             after.clear();
             let value = match change(before.as_deref(), &mut after) {
-                Outcome::Keep => return Ok(()),
-                Outcome::Store => Some(after.as_slice()),
-                Outcome::Delete => None,
+                UpdateAction::Keep => return Ok(()),
+                UpdateAction::Store => Some(after.as_slice()),
+                UpdateAction::Delete => None,
             };
             if self.put_if(writes, Operation { key, value })? {
                 return Ok(());

@@ -1,5 +1,5 @@
-//! Pages written in place: a table of buckets, each one page for a range of first bytes. When a bucket would overflow,
-//! the table is doubled into fresh pages.
+//! An engine that writes pages in place: a table of buckets, each one page for a range of first bytes. When a bucket
+//! would overflow, the table is doubled into fresh pages.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,8 @@ use std::sync::{
 };
 
 use ecotone_engines::engine::{
-    Admission, Check, Context, Cursor, Engine, Family, Made, Operation, Ordered, Range, Record, Root, Stats, VisitValue,
+    Admission, AnyEngine, Check, Context, Cursor, Engine, EngineCheckpoint, EngineFactory, Operation, Ordered, Range,
+    Record, Stats, VisitValue,
 };
 use ecotone_substrate::{
     Error, Result, Seq,
@@ -15,7 +16,7 @@ use ecotone_substrate::{
     memory::Component,
     page,
     storage::{Block, FileId},
-    wal::{Durability, RecordKind, Room, encode_structure},
+    wal::{Durability, RecordKind, ReservationKind, encode_structure},
 };
 use parking_lot::Mutex;
 
@@ -31,7 +32,7 @@ use super::{
 #[derive(Debug, Default)]
 pub struct TinyInPlace;
 
-impl Family for TinyInPlace {
+impl EngineFactory for TinyInPlace {
     fn name(&self) -> &'static str {
         "tiny-in-place"
     }
@@ -40,7 +41,7 @@ impl Family for TinyInPlace {
         refuse_settings(settings)
     }
 
-    fn create(&self, context: Context) -> Result<(Made, Root)> {
+    fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
         refuse_settings(&context.settings)?;
         let engine = InPlace::new(Pages::create(&context, FileId::Pages(context.keyspace))?, context, Table::FIRST);
         engine.pages.reserve(Table::FIRST.end())?;
@@ -48,13 +49,13 @@ impl Family for TinyInPlace {
         engine.pages.write_fresh(&engine.build_table(Table::FIRST, &empty)?)?;
         engine.context.shared.storage.sync_dir().map_err(|error| engine.context.shared.health.poison(error))?;
         let root = engine.checkpoint()?;
-        Ok((Made::Ordered(Arc::new(engine)), root))
+        Ok((AnyEngine::Ordered(Arc::new(engine)), root))
     }
 
-    fn open(&self, context: Context, root: &Root) -> Result<Made> {
+    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
         let pages = Pages::open(&context, FileId::Pages(context.keyspace))?;
         let table = Table::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
-        Ok(Made::Ordered(Arc::new(InPlace::new(pages, context, table))))
+        Ok(AnyEngine::Ordered(Arc::new(InPlace::new(pages, context, table))))
     }
 }
 
@@ -64,9 +65,9 @@ struct InPlace {
     context: Context,
     pages: Pages,
     retired: AtomicBool,
-    /// Held by the one that writes pages, across its I/O.
+    /// The job lock: the thread that writes pages holds it across its I/O.
     turn: Mutex<()>,
-    /// Locked after the turn, and never across I/O.
+    /// Locked after the job lock, and never across I/O.
     state: Mutex<State>,
 }
 
@@ -82,7 +83,7 @@ struct State {
 }
 
 impl State {
-    /// Takes room for a record, if its bucket has it even when nothing in it is replaced.
+    /// Reserves space for a record, if its bucket has space even when the record replaces nothing.
     fn take_room(&mut self, key: &[u8], bytes: usize) -> Option<Admission> {
         let bucket = self.table.bucket(first(key));
         let waiting = self.unflushed.iter().filter(|(key, _)| self.table.bucket(first(key)) == bucket);
@@ -103,7 +104,7 @@ fn first(key: &[u8]) -> u8 {
     key.first().copied().unwrap_or(0)
 }
 
-/// Bytes that a record takes of a page at most.
+/// The most bytes that a record takes of a page.
 fn size(key: &[u8], value: &[u8]) -> usize {
     page::record_bytes(0, key.len(), value.len())
 }
@@ -128,7 +129,7 @@ impl InPlace {
         if self.retired.load(Ordering::Acquire) { Err(Error::Closed { what: "the keyspace" }) } else { Ok(()) }
     }
 
-    /// Writes out the records of these buckets. Needs the turn.
+    /// Writes out the records of these buckets. The caller holds the job lock.
     fn write_out(&self, buckets: &[u32]) -> Result<()> {
         self.context.shared.health.check()?;
         let (table, records) = {
@@ -151,7 +152,7 @@ impl InPlace {
         }
     }
 
-    /// Merges records into their pages, in place. Gives the bytes that the pages now hold.
+    /// Merges records into their pages, in place. Gives the bytes of the records that each page now holds.
     fn write_records(&self, table: Table, records: &Records) -> Result<Vec<(u32, usize)>> {
         let mut buckets: Vec<u32> = records.keys().map(|key| table.bucket(first(key))).collect();
         buckets.dedup();
@@ -204,7 +205,7 @@ impl InPlace {
         (0..).zip(content).map(page).collect()
     }
 
-    /// Doubles the table into fresh pages behind it. Needs the turn.
+    /// Doubles the table into fresh pages behind it. The caller holds the job lock.
     fn grow(&self) -> Result<()> {
         let old = self.state.lock().table;
         self.write_out(&(0..old.count).collect::<Vec<_>>())?;
@@ -225,7 +226,7 @@ impl InPlace {
 
     fn install(&self, table: Table, stored: Vec<usize>) -> Result<()> {
         let body = encode_structure(self.context.keyspace, &table.encode());
-        let reservation = self.context.shared.wal.reserve(Room::Structure, body.len())?;
+        let reservation = self.context.shared.wal.reserve(ReservationKind::Structure, body.len())?;
         let mut state = self.state.lock();
         self.context.shared.wal.append(reservation, RecordKind::Structure, &body, |_| ());
         state.table = table;
@@ -233,7 +234,7 @@ impl InPlace {
         Ok(())
     }
 
-    /// Makes room for a record by writing out its bucket, else by growing.
+    /// Makes space for a record by writing out its bucket, else by growing the table.
     fn make_room(&self, key: &[u8], bytes: usize) -> Result<Admission> {
         let _turn = self.turn.lock();
         let bucket = {
@@ -249,7 +250,7 @@ impl InPlace {
         }
     }
 
-    /// Takes one record of a bulk load, after everything in the buckets before its own is in the file.
+    /// Loads one record of a bulk load, after all earlier buckets are in the file.
     fn load(&self, last: Option<&Vec<u8>>, (key, value): &Record) -> Result<()> {
         check_ascends(last, key)?;
         if last.is_some_and(|last| first(last) != first(key)) {
@@ -261,7 +262,7 @@ impl InPlace {
         Ok(())
     }
 
-    /// Everything, with no write-out on its way.
+    /// The whole content; the job lock keeps write-outs away.
     fn content(&self) -> Result<Content> {
         self.check_open()?;
         let _turn = self.turn.lock();
@@ -283,7 +284,7 @@ impl InPlace {
         Ok(content)
     }
 
-    /// Looks into the bucket's page. The page may be torn while it is written; then its turn is waited for.
+    /// Reads the bucket's page. The page may be torn while it is written; then the read waits for the job lock.
     fn read(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let page = table.base + table.bucket(first(key));
         let block = match self.pages.read(page) {
@@ -352,9 +353,9 @@ impl Engine for InPlace {
         if buckets.is_empty() { Ok(()) } else { self.write_out(&buckets) }
     }
 
-    fn checkpoint(&self) -> Result<Root> {
+    fn checkpoint(&self) -> Result<EngineCheckpoint> {
         let state = self.state.lock();
-        Ok(Root { structure: self.context.shared.wal.tail(), blob: state.table.encode() })
+        Ok(EngineCheckpoint { structure: self.context.shared.wal.tail(), blob: state.table.encode() })
     }
 
     fn checkpoint_is_durable(&self) {}
@@ -405,7 +406,7 @@ impl Engine for InPlace {
         vec![("buckets", state.table.count.into()), ("unflushed", state.unflushed.len() as u64)]
     }
 
-    fn retire(&self) {
+    fn mark_dropped(&self) {
         self.retired.store(true, Ordering::Release);
     }
 }
@@ -415,7 +416,7 @@ impl Ordered for InPlace {
         cursor_over(self.content(), range, memory)
     }
 
-    /// Bucket by bucket, so that what a crash leaves is a prefix. What was taken before an error stays.
+    /// The records are loaded bucket by bucket, so that a crash leaves a prefix. Records loaded before an error stay.
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
         let mut last = self.content()?.into_keys().next_back();
         let mut count = 0;

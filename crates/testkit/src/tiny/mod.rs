@@ -1,9 +1,9 @@
-//! Engines of a few hundred lines each, whose only purpose is to prove the contracts that every engine and the database
+//! Engines of a few hundred lines each. Their only purpose is to prove the contracts that every engine and the database
 //! owe each other (`docs/decisions/0001-contracts.md`): one writes pages in place, one only appends, one finds its keys
 //! by a hash.
 //!
-//! They keep little in order to be easy to believe: one lock for what is in memory, one turn for whatever does I/O in
-//! the background, and cursors that copy their range. The hashed one has the files of the one that only appends.
+//! They are simple, so that they are easy to believe: one lock for the state in memory, one job lock for I/O in the
+//! background, and cursors that copy their range. The hashed engine has the files of the append-only engine.
 
 pub mod append_only;
 pub mod hashed;
@@ -19,22 +19,22 @@ use std::{
     ops::{Bound, RangeBounds},
 };
 
-use ecotone_engines::engine::{Cursor, Direction, Range, Record, RecordRef, Walk};
+use ecotone_engines::engine::{Cursor, Direction, Range, Record, RecordRef, UnorderedCursor};
 use ecotone_substrate::{Error, Result, memory::Component};
 
 /// Keys with their newest values.
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// One in so many steps of a cursor finds no memory, where it may have only that of windows.
+/// One in so many steps of a cursor finds no memory, where the cursor may use only the memory of windows.
 const NO_MEMORY: u32 = 5;
 
 /// A cursor over a copy.
 struct CopyCursor {
-    /// Records that are left, or why there are none.
+    /// The records that are left, or the error that prevented the copy.
     left: Result<VecDeque<Record>>,
     given: Option<Record>,
     rest: Range,
-    /// Steps until there is no memory; none if there always is.
+    /// Steps until a step finds no memory; none if memory is always there.
     steps: Option<u32>,
 }
 
@@ -69,26 +69,26 @@ impl Cursor for CopyCursor {
         Ok(self.given.as_ref().map(|(key, value)| (&key[..], &value[..])))
     }
 
-    fn rest(&self) -> Range {
+    fn remaining(&self) -> Range {
         self.rest.clone()
     }
 }
 
-impl Walk for CopyCursor {
+impl UnorderedCursor for CopyCursor {
     fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
         Cursor::next(self)
     }
 }
 
-/// A cursor over the part of `content` that lies in `range`. That of an iterator is refused memory now and then, so
-/// that all suites see what becomes of that.
+/// A cursor over the part of `content` that lies in `range`. A cursor of an iterator finds no memory now and then, so
+/// that all suites meet that case.
 fn cursor_over(content: Result<Content>, range: Range, memory: Component) -> Box<dyn Cursor> {
     let left = content.map(|content| content.into_iter().filter(|(key, _)| range.contains(key)).collect());
     let steps = (memory == Component::Windows).then_some(NO_MEMORY);
     Box::new(CopyCursor { rest: range, steps, ..CopyCursor::new(left) })
 }
 
-/// None of them has options.
+/// The tiny engines have no options.
 fn refuse_settings(settings: &[(String, String)]) -> Result<()> {
     match settings.first() {
         None => Ok(()),
@@ -96,7 +96,7 @@ fn refuse_settings(settings: &[(String, String)]) -> Result<()> {
     }
 }
 
-/// The order of a bulk load: each key above the one before.
+/// Checks the order of a bulk load: each key is above the one before.
 fn check_ascends(last: Option<&Vec<u8>>, key: &Vec<u8>) -> Result<()> {
     match last {
         Some(last) if last >= key => {

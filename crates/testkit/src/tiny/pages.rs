@@ -7,7 +7,7 @@ use ecotone_substrate::{
     Error, Result,
     limits::PAGE,
     memory::Component,
-    page::{Page, PageBuilder, PageKind, Place, RecordKind},
+    page::{Page, PageAddress, PageBuilder, PageKind, RecordKind},
     storage::{Access, Block, File, FileId},
 };
 use ecotone_sys::chunk::Size;
@@ -93,7 +93,7 @@ impl Pages {
         PageBuilder::new(block, self.place(number), PageKind::Bucket, 0, lower, upper)
     }
 
-    /// Writes pages to places that nothing names yet, and syncs them.
+    /// Writes pages to places that nothing refers to yet, and syncs them.
     pub(super) fn write_fresh(&self, pages: &[(u32, Block)]) -> Result<()> {
         let health = &self.context.shared.health;
         health.check()?;
@@ -101,8 +101,8 @@ impl Pages {
         pages.iter().try_for_each(write).and_then(|()| self.file.sync()).map_err(|error| health.poison(error))
     }
 
-    fn place(&self, page: u32) -> Place {
-        Place { file: self.file.id().identity(), page }
+    fn place(&self, page: u32) -> PageAddress {
+        PageAddress { file: self.file.id().identity(), page }
     }
 }
 

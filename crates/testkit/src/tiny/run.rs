@@ -45,7 +45,7 @@ impl Run {
         Ok(Run { number, pages, lowers })
     }
 
-    /// The page that has `key`, if any has.
+    /// The page that may hold `key`, if there is one.
     pub(super) fn find(&self, key: &[u8]) -> Option<u32> {
         let after = self.lowers.partition_point(|lower| lower.as_slice() <= key);
         u32::try_from(after.checked_sub(1)?).ok()
@@ -53,10 +53,10 @@ impl Run {
 }
 
 /// The records of one page, and the smallest key among them.
-type Part<'a> = (Vec<u8>, &'a [Stored]);
+type RunPage<'a> = (Vec<u8>, &'a [Stored]);
 
-/// The records in as many parts as there are pages needed.
-fn split<'a>(pages: &Pages, mut records: &'a [Stored]) -> Result<Vec<Part<'a>>> {
+/// Splits the records into as many parts as pages are needed.
+fn split<'a>(pages: &Pages, mut records: &'a [Stored]) -> Result<Vec<RunPage<'a>>> {
     let (mut parts, mut scratch) = (Vec::new(), pages.frame()?);
     while let Some((lower, _)) = records.first() {
         let mut builder = pages.build(&mut scratch, 0, (lower, None));
@@ -68,8 +68,8 @@ fn split<'a>(pages: &Pages, mut records: &'a [Stored]) -> Result<Vec<Part<'a>>> 
     Ok(parts)
 }
 
-fn build(pages: &Pages, parts: &mut [Part<'_>]) -> Result<Vec<(u32, Block)>> {
-    let page = |((lower, records), number): (&mut Part<'_>, u32)| {
+fn build(pages: &Pages, parts: &mut [RunPage<'_>]) -> Result<Vec<(u32, Block)>> {
+    let page = |((lower, records), number): (&mut RunPage<'_>, u32)| {
         let mut block = pages.frame()?;
         let mut builder = pages.build(&mut block, number, (lower, None));
         assert!(records.iter().all(|record| push(&mut builder, record)), "they fitted when they were split");

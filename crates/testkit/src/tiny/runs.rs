@@ -1,4 +1,4 @@
-//! The structure of the append-only engine: sorted runs, each a table of its own.
+//! The manifest of the append-only engine: sorted runs, each a table of its own.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use ecotone_substrate::{
 
 use super::run::Run;
 
-/// Most runs that a root or a change can name, for decoders.
+/// The most runs that a root or a change can name, for decoders.
 const MOST_RUNS: u64 = 1 << 20;
 
 /// The runs, oldest first. Shared with readers, who take a copy.
 pub(super) type Runs = Vec<Arc<Run>>;
 
-/// A structural change, by numbers: the runs that go, and the one that comes, if any does.
+/// A change of the manifest, by numbers: the runs that are removed, and the run that is added, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) out: Vec<u32>,
@@ -41,12 +41,12 @@ impl Change {
     }
 }
 
-/// The structure as roots and the log tell it.
+/// The manifest as roots and the log encode it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
     /// The runs, oldest first.
     pub(super) runs: Vec<u32>,
-    /// The next run's number; above all that were ever named.
+    /// The number of the next run; larger than every number used so far.
     pub(super) next: u32,
 }
 
@@ -65,7 +65,7 @@ impl Numbers {
         Ok(numbers)
     }
 
-    /// Makes the change; false if a run that goes is not there.
+    /// Applies the change; false if a run to remove is not there.
     pub(super) fn install(&mut self, change: &Change) -> bool {
         let before = self.runs.len();
         self.runs.retain(|run| !change.out.contains(run));

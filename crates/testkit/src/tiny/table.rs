@@ -1,4 +1,4 @@
-//! The table of the in-place engine: which bucket has which keys and which page.
+//! The table of the in-place engine: it maps keys to buckets, and buckets to pages.
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
@@ -36,15 +36,15 @@ impl Table {
         u32::from(first) * self.count / 256
     }
 
-    /// The smallest key of a bucket, and of the next one.
+    /// The smallest key of a bucket, and of the next bucket.
     pub(super) fn fences(self, bucket: u32) -> (Vec<u8>, Option<Vec<u8>>) {
         let start = |bucket: u32| (bucket * 256 / self.count) as u8;
         let lower = if bucket == 0 { Vec::new() } else { vec![start(bucket)] };
         (lower, (bucket + 1 < self.count).then(|| vec![start(bucket + 1)]))
     }
 
-    /// Bytes for records on a bucket's page, whatever its fences are, so that what fits one bucket fits one of its
-    /// halves too.
+    /// Bytes for records on a bucket's page, whatever the fences of the page are, so that the records of a bucket fit
+    /// each of its halves too.
     pub(super) fn capacity() -> usize {
         page::capacity(&[0], Some(&[0]))
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use ecotone_substrate::Seq;
 
-/// The newest value of a key, or `None` if it was deleted, and the sequences that this carries.
+/// The newest value of a key, or `None` if it was deleted, and the sequences that the record covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) value: Option<Vec<u8>>,
@@ -16,8 +16,8 @@ pub(super) struct Record {
 
 pub(super) type Records = BTreeMap<Vec<u8>, Record>;
 
-/// Records that wait for a write-out, and those that are being written: a write that comes meanwhile stands beside the
-/// latter.
+/// Records that wait for a write-out, and records that are being written. A write during a write-out waits beside the
+/// record that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Unflushed {
     fresh: Records,
@@ -56,19 +56,20 @@ impl Unflushed {
         self.fresh.len() + self.writing.len()
     }
 
-    /// Begins to write out the records whose keys are `wanted`, and gives a copy of them. One write-out at a time.
+    /// Begins to write out the records whose keys are `wanted`, and gives a copy of them. There is one write-out at a
+    /// time.
     pub(super) fn begin(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Records {
         assert!(self.writing.is_empty(), "one write-out at a time");
         self.writing = self.fresh.extract_if(.., |key, _| wanted(key)).collect();
         self.writing.clone()
     }
 
-    /// What is being written is in the files, synced.
+    /// Ends a write-out: its records are in the files, synced.
     pub(super) fn finish(&mut self) {
         self.writing.clear();
     }
 
-    /// The write-out failed: its records wait again, unless newer ones do.
+    /// Undoes a failed write-out: its records wait again, unless newer ones do.
     pub(super) fn undo(&mut self) {
         for (key, old) in std::mem::take(&mut self.writing) {
             match self.fresh.get_mut(&key) {
@@ -79,7 +80,7 @@ impl Unflushed {
     }
 }
 
-/// The largest sequence that these records carry.
+/// The largest sequence that these records cover.
 pub(super) fn newest(records: &Records) -> Option<Seq> {
     records.values().map(|record| record.last).max()
 }

@@ -1,4 +1,4 @@
-//! Calls that the house does not make, each with what to do instead.
+//! Calls that the codebase does not make, each with the alternative.
 
 use super::{
     report,
@@ -9,11 +9,11 @@ use super::{
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Where {
     Everywhere,
-    /// The library and what it stands on.
+    /// The library and the crates that it depends on.
     Libraries,
 }
 
-/// What stands in a line, where that is banned, except in these files, and what to do.
+/// A banned text, where it is banned, the files that are excepted, and what to do.
 type Rule = (&'static str, Where, &'static [&'static str], &'static str);
 
 const RULES: [Rule; 12] = [
@@ -41,7 +41,7 @@ const RULES: [Rule; 12] = [
     ),
 ];
 
-/// The one way to leave a test out of the quick ones.
+/// The one way to leave a test out of the quick tests.
 const LONG: &str = "#[ignore = \"long\"]";
 
 impl Where {

@@ -1,5 +1,5 @@
-//! Imports run one way: sys, substrate, engines, ecotone, tools. The test kit stops at engines and is used by tests
-//! alone.
+//! Imports run one way: sys, substrate, engines, ecotone, tools. The test kit may import up to engines, and only tests
+//! use it.
 
 use super::{
     report,
@@ -21,7 +21,7 @@ fn layer_of(path: &str) -> Option<usize> {
     LAYERS.iter().find(|(folder, ..)| path.starts_with(folder)).map(|(.., layer)| *layer)
 }
 
-/// A line of a manifest as section and name of the dependency.
+/// Reads a line of a manifest as section and name of the dependency.
 fn dependencies(manifest: &Source) -> Vec<(usize, String, String)> {
     let mut section = String::new();
     let mut found = Vec::new();
@@ -112,7 +112,10 @@ fn engines_do_not_name_each_other() {
                 |other: &&str| line.contains(&format!("crate::{other}")) || (imports && has_word(line, other));
             let named = SIBLINGS.into_iter().filter(|other| *other != own).find(is_named);
             findings.extend(named.map(|other| {
-                source.finding(number, format!("{own} names {other}: put a trait between them, as lsm/base.rs does"))
+                source.finding(
+                    number,
+                    format!("{own} names {other}: put a trait between them, as lsm/pages/tier.rs does"),
+                )
             }));
             imports &= !line.contains("};");
         }
@@ -120,7 +123,7 @@ fn engines_do_not_name_each_other() {
     report(findings);
 }
 
-/// Record cache and segment store of the tree are for other engines too, so they know neither log nor scheduler.
+/// Other engines use the record cache and the segment store of the tree too, so these know neither log nor scheduler.
 #[test]
 fn the_parts_of_the_tree_know_neither_log_nor_scheduler() {
     let parts = ["cache/", "index/", "space", "store.rs", "claims.rs", "merge.rs", "spread.rs"];

@@ -1,4 +1,4 @@
-//! Every maximum stands once, in `limits`, and is used.
+//! Every maximum is defined once, in `limits`, and is used.
 
 use super::{
     report,
@@ -32,7 +32,7 @@ fn limits_are_defined_once_and_used() {
     let others: Vec<&Source> = sources.iter().filter(|source| source.is_product() && source.path != HOME).collect();
     for source in &others {
         for (number, visibility, name) in constants(source) {
-            // A field's offset may be called like a unit.
+            // A field's offset may have the name of a unit.
             let told = name.contains('_') || visibility == "pub";
             if told && limits.iter().any(|(_, limit)| *limit == name) {
                 findings.push(source.finding(number, format!("{name} stands in {HOME}: use that one")));

@@ -1,5 +1,5 @@
-//! Rules of the house that the compiler does not know (`STYLE.md`). Every finding names file and line and says what to
-//! do.
+//! Rules of the codebase that the compiler does not know (`STYLE.md`). Every finding names file and line and says what
+//! to do.
 
 mod bugs;
 mod calls;

@@ -9,7 +9,7 @@ use super::{
 
 const LONGEST: usize = 600;
 
-/// Whether cargo starts at this file.
+/// Whether this file is a crate root for cargo.
 fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
@@ -20,7 +20,7 @@ fn is_root(path: &str) -> bool {
     }
 }
 
-/// The folder in which the modules of a file lie.
+/// The folder of a file's modules.
 fn children(path: &str) -> String {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     match name {

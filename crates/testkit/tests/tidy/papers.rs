@@ -1,11 +1,11 @@
-//! What the papers and the comments name exists, and the indexes are complete.
+//! The files that documents and comments name exist, and the indexes are complete.
 
 use super::{
     report,
     repository::{Finding, Source, files, root, rust},
 };
 
-/// Beginnings of what is taken for a path of the repository.
+/// Prefixes of texts that are taken for paths of the repository.
 const TOP: [&str; 8] = ["crates/", "tools/", "docs/", "fixtures/", "fuzz/", "data/", ".ci/", "bindings/"];
 
 /// The paths that a line names in backticks.
@@ -14,18 +14,18 @@ fn quoted(line: &str) -> Vec<String> {
     words.filter(|path| TOP.iter().any(|top| path.starts_with(top))).map(trimmed).collect()
 }
 
-/// The paths that a line of a paper links to.
+/// The paths that a line of a document links to.
 fn linked(line: &str) -> Vec<String> {
     let links = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     links.filter(|link| !link.contains("://") && !link.starts_with('#')).map(trimmed).collect()
 }
 
-/// Without punctuation, line number or anchor.
+/// The text without punctuation, line number or anchor.
 fn trimmed(path: &str) -> String {
     path.trim_end_matches([',', '.', ';', ':']).split(['#', ':']).next().unwrap_or_default().to_owned()
 }
 
-/// `a/{b,c}.rs` as `a/b.rs` and `a/c.rs`.
+/// Expands `a/{b,c}.rs` to `a/b.rs` and `a/c.rs`.
 fn alternatives(path: &str) -> Vec<String> {
     match (path.split_once('{'), path.split_once('}')) {
         (Some((before, _)), Some((inside, behind))) => {
@@ -36,7 +36,8 @@ fn alternatives(path: &str) -> Vec<String> {
     }
 }
 
-/// Whether the path exists, from the root or from the paper's folder. A star stands for anything in a last part.
+/// Whether the path exists, relative to the root or to the document's folder. A star in the last part stands for any
+/// text.
 fn exists(path: &str, paper: &str) -> bool {
     let folder = paper.rsplit_once('/').map_or("", |(folder, _)| folder);
     let plain = path.split(['*', '<']).next().unwrap_or_default();

@@ -5,18 +5,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders of others, or of builds.
+/// Folders of other projects, or of builds.
 const SKIPPED: [&str; 4] = ["target", ".git", "shared", "corpus"];
 
 /// A file of the repository.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// Relative to the root, with `/`.
+    /// The path relative to the root, with `/`.
     pub(super) path: String,
     pub(super) text: String,
 }
 
-/// Something against the rules, and what to do about it.
+/// A broken rule, and what to do about it.
 #[derive(Debug)]
 pub(super) struct Finding {
     path: String,
@@ -76,7 +76,7 @@ pub(super) fn files(endings: &[&str]) -> Vec<Source> {
     wanted.map(|path| source(&path)).collect()
 }
 
-/// All Rust.
+/// All Rust files.
 pub(super) fn rust() -> Vec<Source> {
     files(&[".rs"])
 }
@@ -100,7 +100,7 @@ fn source(path: &Path) -> Source {
     Source { path, text }
 }
 
-/// Whether `word` stands in `line` with nothing of a name before or behind it.
+/// Whether `word` stands in `line` as a whole name.
 pub(super) fn has_word(line: &str, word: &str) -> bool {
     let of_a_name = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {

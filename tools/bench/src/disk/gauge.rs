@@ -1,35 +1,35 @@
-//! The disk at one depth, quickly and again and again: whether it is still as fast as it was.
+//! Measures the disk briefly and repeatedly at one depth, to detect changes of its speed.
 
 use std::path::{Path, PathBuf};
 
 use ecotone::internal::substrate::storage::Op;
 
-use super::{DIRECTORY, Point, bed::Bed};
+use super::{DIRECTORY, Point, scratch::ScratchFile};
 use crate::error::{Context, Result};
 
-/// Requests in flight, of how many threads, for how long.
+/// Requests in flight, number of threads, and duration.
 const DEPTH: usize = 32;
 const THREADS: usize = 2;
 const SECONDS: f64 = 0.15;
-/// Bytes of the scratch file. It is small and so flatters the disk, but always by as much.
+/// Bytes of the scratch file. A small file flatters the disk, but always by the same amount.
 const SIZE: u64 = 64 << 20;
 
 /// An open scratch file.
 pub(crate) struct Gauge {
-    bed: Bed,
+    bed: ScratchFile,
 }
 
 impl Gauge {
-    /// Where the scratch file of a directory is.
+    /// The scratch file's path for a directory.
     pub(crate) fn directory(directory: &Path) -> PathBuf {
         directory.join(DIRECTORY)
     }
 
-    /// Makes the scratch file, or takes the one that is there.
+    /// Opens the scratch file, or creates it.
     pub(crate) fn open(directory: &Path) -> Result<Self> {
         let directory = Self::directory(directory);
         std::fs::create_dir_all(&directory).context("create", &directory)?;
-        Ok(Gauge { bed: Bed::open(&directory, SIZE)? })
+        Ok(Gauge { bed: ScratchFile::open(&directory, SIZE)? })
     }
 
     /// Measures random reads.

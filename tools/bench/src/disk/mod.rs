@@ -1,7 +1,7 @@
-//! The subcommand `disk`: what the disk gives, through the same drivers as the store's requests.
+//! The subcommand `disk`: measures the disk, through the same drivers as the store's requests.
 
-mod bed;
 mod gauge;
+mod scratch;
 mod stream;
 
 use std::{
@@ -18,7 +18,7 @@ use ecotone::internal::substrate::storage::Op;
 use serde::Serialize;
 
 pub(crate) use self::gauge::Gauge;
-use self::{bed::Bed, stream::Stream};
+use self::{scratch::ScratchFile, stream::Stream};
 use crate::{
     cli::DiskOptions,
     error::{Context, Result},
@@ -42,18 +42,18 @@ pub(crate) struct Point {
     pub(crate) cpu_us_per_op: f64,
 }
 
-/// Carries `disk` out and prints a line for each point.
+/// Runs `disk` and prints a line for each point.
 pub(crate) fn run(options: &DiskOptions) -> Result<()> {
     let directory = options.dir.join(DIRECTORY);
     fs::create_dir_all(&directory).context("create", &directory)?;
-    let measured = Bed::open(&directory, options.size).and_then(|bed| bed.measure(options));
+    let measured = ScratchFile::open(&directory, options.size).and_then(|bed| bed.measure(options));
     if !options.keep {
         fs::remove_dir_all(&directory).context("remove", &directory)?;
     }
     measured
 }
 
-impl Bed {
+impl ScratchFile {
     fn measure(&self, options: &DiskOptions) -> Result<()> {
         if !options.json {
             println!("{:<13} {:>6} {:>12} {:>12}", "operation", "depth", "ops/s", "cpu µs/op");
@@ -71,7 +71,7 @@ impl Bed {
         Ok(())
     }
 
-    /// Measures one queue depth, split over the threads as evenly as it goes.
+    /// Measures one queue depth, split evenly over the threads.
     fn point(&self, operation: &'static str, op: Op, depth: usize, threads: usize, seconds: f64) -> Result<Point> {
         let threads = threads.min(depth);
         let (barrier, stop) = (Barrier::new(threads + 1), AtomicBool::new(false));

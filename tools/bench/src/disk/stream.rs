@@ -9,12 +9,12 @@ use ecotone::internal::substrate::{
 use ecotone_sys::chunk::Size;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
-use super::bed::Bed;
+use super::scratch::ScratchFile;
 use crate::{error::Result, zipf::below};
 
 /// One thread's requests.
 pub(super) struct Stream<'a> {
-    bed: &'a Bed,
+    bed: &'a ScratchFile,
     op: Op,
     queue: Box<dyn Queue>,
     blocks: Vec<Block>,
@@ -22,13 +22,13 @@ pub(super) struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    pub(super) fn new(bed: &'a Bed, op: Op, depth: usize, seed: u64) -> Result<Self> {
+    pub(super) fn new(bed: &'a ScratchFile, op: Op, depth: usize, seed: u64) -> Result<Self> {
         let (mut blocks, mut rng) = (bed.blocks(depth, Size::Frame)?, SmallRng::seed_from_u64(seed));
         blocks.iter_mut().for_each(|block| rng.fill_bytes(block));
         Ok(Stream { bed, op, queue: bed.disk.queue()?, blocks, rng })
     }
 
-    /// Keeps all blocks in flight until `stop`, then waits for the rest. Gives the number of requests.
+    /// Keeps all blocks in flight until `stop`, then waits for the rest. Returns the number of requests.
     pub(super) fn run(mut self, stop: &AtomicBool) -> Result<u64> {
         let (mut count, mut done) = (0, Vec::new());
         for block in std::mem::take(&mut self.blocks) {

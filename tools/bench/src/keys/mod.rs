@@ -22,27 +22,27 @@ use crate::{error::Result, permutation::Permutation};
 /// Seed of the order in which the entries of a file become records.
 const SHUFFLE: u64 = 0x5eed_0003;
 
-/// How the keys of a file are used.
+/// The use of a file's keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Use {
-    /// Bytes of a key; `None` for 8 with numbers. Text has its own lengths.
+    /// Bytes of a key; `None` means 8 for numbers. Text keeps its own lengths.
     pub(crate) key_size: Option<usize>,
     pub(crate) order: Order,
-    /// More keys than the file has, of the same kind.
+    /// Scales the set to more keys of the same kind.
     pub(crate) scale: Option<Scale>,
 }
 
-/// The keys of all records. Shared by all threads; a key is found by the number of its record.
+/// The keys of all records. Shared by all threads; a record's number determines its key.
 #[derive(Debug)]
 pub(crate) struct Keys {
     origin: Origin,
     order: Option<Permutation>,
 }
 
-/// Where keys come from.
+/// The source of keys.
 #[derive(Debug)]
 enum Origin {
-    /// Made from the record's number.
+    /// Computed from the record's number.
     Synthetic(Synthetic),
     /// 64-bit numbers of a file.
     Numbers(Numbers),
@@ -51,7 +51,7 @@ enum Origin {
 }
 
 impl Keys {
-    /// Keys of `key_size` bytes, made from the numbers of at least `records` records.
+    /// Keys of `key_size` bytes, computed from the numbers of at least `records` records.
     pub(crate) fn synthetic(key_size: usize, records: u64, order: Order) -> Result<Keys> {
         Ok(Keys { origin: Origin::Synthetic(Synthetic::new(key_size, records, order)?), order: None })
     }
@@ -79,7 +79,7 @@ impl Keys {
         Ok(Keys { order, ..keys })
     }
 
-    /// How many records can have a key.
+    /// The number of records that can have a key.
     pub(crate) fn count(&self) -> u64 {
         match &self.origin {
             Origin::Synthetic(keys) => keys.count(),
@@ -88,12 +88,12 @@ impl Keys {
         }
     }
 
-    /// Whether a key is made without looking at a file.
+    /// Whether a key is computed without reading a file.
     pub(crate) fn are_computed(&self) -> bool {
         matches!(self.origin, Origin::Synthetic(_))
     }
 
-    /// Puts the key of a record, which is below [`count`](Self::count), into `buffer`.
+    /// Writes the key of a record, which is below [`count`](Self::count), into `buffer`.
     pub(crate) fn write(&self, record: u64, buffer: &mut Vec<u8>) -> Result<()> {
         let number = self.order.as_ref().map_or(record, |order| order.apply(record));
         match &self.origin {
@@ -106,7 +106,7 @@ impl Keys {
         }
     }
 
-    /// Whether a part of all keys that lie side by side can be told.
+    /// Whether the position of a key among all keys is known, so that a key range can be selected.
     pub(crate) fn have_places(&self) -> bool {
         match &self.origin {
             Origin::Synthetic(keys) => keys.is_even(),
@@ -114,7 +114,8 @@ impl Keys {
         }
     }
 
-    /// Where the key of a record is among all that there can be, from 0 to 1; of a file's keys, if these are sorted.
+    /// The relative position of a record's key among all possible keys, 0 to 1; for keys of a file, only if they are
+    /// sorted.
     pub(crate) fn place(&self, record: u64) -> f64 {
         let number = self.order.as_ref().map_or(record, |order| order.apply(record));
         match &self.origin {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    words::{Words, Writer},
+    words::{U64File, Writer},
 };
 
 /// Name of the unpacked copy.
@@ -17,13 +17,13 @@ const UNPACKED: &str = "keys.u64";
 /// The numbers of a plain file.
 #[derive(Debug)]
 pub(crate) struct Numbers {
-    words: Words,
+    words: U64File,
     key_size: usize,
 }
 
 impl Numbers {
     /// Keys of `key_size` bytes.
-    pub(super) fn new(words: Words, key_size: usize) -> Result<Self> {
+    pub(super) fn new(words: U64File, key_size: usize) -> Result<Self> {
         check_size(key_size)?;
         if key_size < 8 {
             return Err(format!(
@@ -49,10 +49,10 @@ impl Numbers {
     }
 }
 
-/// Unpacks a compressed or differential file into `directory`; a plain one is used where it is.
-pub(super) fn unpack(mut source: Source, directory: &Path) -> Result<Words> {
+/// Unpacks a compressed or differential file into `directory`; a plain file is used in place.
+pub(super) fn unpack(mut source: Source, directory: &Path) -> Result<U64File> {
     if !source.compressed && source.format == Format::Numbers {
-        return Words::open(source.path);
+        return U64File::open(source.path);
     }
     let mut copy = Writer::create(directory.join(UNPACKED))?;
     while let Some(words) = source.words()? {

@@ -1,4 +1,4 @@
-//! In which order keys come, and the numbers that synthetic keys begin with.
+//! The order in which keys arrive, and the numbers that start synthetic keys.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// As it is on the command line.
+    /// Its name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Order::Shuffled => "shuffled",
@@ -40,12 +40,12 @@ impl Order {
     }
 }
 
-/// Where keys begin that go both ways.
+/// The first key of orders that grow both ways.
 const MIDDLE: u64 = 1 << 62;
-/// Bits of a place in a burst, and of the number of a place.
+/// Bits of a position within a burst, and of the number of a place.
 const BITS: u32 = 8;
 const MANY: u64 = 1 << BITS;
-/// An odd number, by which the places in a burst are mixed.
+/// An odd multiplier that mixes the positions within a burst.
 const STEP: u64 = 167;
 const SEED: u64 = 0x5eed_0004;
 
@@ -61,7 +61,7 @@ impl Numbering {
         Numbering { order, bursts: Permutation::of_bits(u64::BITS - 2 * BITS, SEED) }
     }
 
-    /// The number of a record, different for each below 2⁵⁶.
+    /// The number of a record; distinct for each record below 2⁵⁶.
     pub(super) fn apply(&self, record: u64) -> u64 {
         let (above, within) = (record / MANY, record % MANY);
         match self.order {
@@ -75,7 +75,7 @@ impl Numbering {
         }
     }
 
-    /// Whether all numbers that there can be are spread evenly.
+    /// Whether the possible numbers are evenly spread.
     pub(super) fn is_even(&self) -> bool {
         matches!(self.order, Order::Shuffled | Order::Arrival)
     }

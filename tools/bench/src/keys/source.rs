@@ -11,7 +11,7 @@ use crate::error::{Context, Result};
 /// Bytes that are read from the file at a time.
 const WINDOW: usize = 64 << 10;
 
-/// What a file of keys holds.
+/// The content of a file of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// 64-bit little-endian numbers.
@@ -34,7 +34,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Opens a file; its name tells what it holds.
+    /// Opens a file; the name determines the format.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let plain = name.strip_suffix(".zst");
@@ -51,7 +51,7 @@ impl Source {
         Ok(Source { path: path.to_owned(), format, compressed: plain.is_some(), reader, sum: 0, words: Vec::new() })
     }
 
-    /// Fills `window` as far as the file goes and gives the number of bytes; 0 at its end.
+    /// Fills `window` as far as the file goes and returns the number of bytes; 0 at the end.
     pub(crate) fn read(&mut self, window: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < window.len() {
@@ -63,7 +63,7 @@ impl Source {
         Ok(filled)
     }
 
-    /// The next numbers; `None` behind the last. Of differences, the numbers that they lead to.
+    /// The next numbers; `None` after the last. Differences are summed up.
     pub(crate) fn words(&mut self) -> Result<Option<&[u64]>> {
         let mut window = Self::window();
         let filled = self.read(&mut window)?;

@@ -12,10 +12,10 @@ use crate::error::{Context, Result};
 
 /// Name of the unpacked text.
 const UNPACKED: &str = "keys.text";
-/// Name of the file of offsets: where each line begins, eight bytes each, and where a line after the last would.
+/// Name of the file of offsets: the start of each line, eight bytes each, and the end of the last.
 const OFFSETS: &str = "keys.offsets";
 
-/// Lines of a plain file and where they begin.
+/// Lines of a plain file and their start offsets.
 #[derive(Debug)]
 pub(crate) struct Strings {
     text: File,
@@ -26,8 +26,7 @@ pub(crate) struct Strings {
 }
 
 impl Strings {
-    /// Unpacks a compressed file into `directory` (a plain one is used where it is) and writes down where its lines
-    /// begin.
+    /// Unpacks a compressed file into `directory` (a plain file is used in place) and stores the offsets of its lines.
     pub(super) fn unpack(mut source: Source, directory: &Path) -> Result<Self> {
         let offsets = directory.join(OFFSETS);
         let path = if source.compressed { directory.join(UNPACKED) } else { source.path.clone() };
@@ -69,7 +68,7 @@ impl Strings {
     }
 }
 
-/// Finds where lines begin.
+/// Finds the starts of lines.
 struct Lines<'a> {
     source: &'a Path,
     path: &'a Path,
@@ -95,7 +94,7 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// The line from `start` ends before `position`.
+    /// Ends the line from `start`, just before `position`.
     fn end_line(&mut self) -> Result<()> {
         self.count += 1;
         let (length, limit) = (self.position - self.start, ecotone::limits::MAX_KEY as u64);
@@ -108,7 +107,7 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// Gives the number of lines and their bytes without line ends.
+    /// Returns the number of lines and their bytes without line ends.
     fn finish(mut self) -> Result<(u64, u64)> {
         if self.position > self.start {
             self.end_line()?;

@@ -1,4 +1,4 @@
-//! Keys made from the record's number.
+//! Keys computed from the record's number.
 
 use super::order::{Numbering, Order};
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
 /// Seed of the bijections for short keys.
 const SEED: u64 = 0x5eed_0002;
 
-/// Key `i` is the number that its order gives `i`, by itself a bijective 64-bit mix, big-endian, stretched by filler
-/// derived from it. Keys shorter than eight bytes are a bijection over as many bits as they have.
+/// Key `i` is the number that the order assigns to `i` (by default a bijective 64-bit mix), big-endian, followed by
+/// filler derived from it. Keys shorter than eight bytes are a bijection over all their bits.
 #[derive(Debug)]
 pub(crate) struct Synthetic {
     key_size: usize,
@@ -51,7 +51,7 @@ impl Synthetic {
         self.key_size
     }
 
-    /// Where the key of a record is among all keys of that length, from 0 to 1.
+    /// The relative position of a record's key among all keys of that length, 0 to 1.
     pub(super) fn place(&self, record: u64) -> f64 {
         match &self.short {
             None => self.numbering.apply(record) as f64 / 2f64.powi(64),
@@ -70,7 +70,7 @@ impl Synthetic {
     }
 }
 
-/// Whether keys can have this many bytes.
+/// Checks that keys can have this many bytes.
 pub(super) fn check_size(key_size: usize) -> Result<()> {
     match key_size {
         1..=ecotone::limits::MAX_KEY => Ok(()),

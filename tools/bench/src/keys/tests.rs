@@ -2,8 +2,8 @@ use std::{fs, path::PathBuf};
 
 use super::*;
 
-/// A frame of the Zstandard format that holds `content` in one raw block, made by hand: magic, single segment with a
-/// two-byte size less 256, block header (last, raw, size), content.
+/// A Zstandard frame that holds `content` in one raw block, built by hand: magic, single segment with a two-byte size
+/// less 256, block header (last, raw, size), content.
 fn zstd(content: &[u8]) -> Vec<u8> {
     let size = u32::try_from(content.len()).unwrap();
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x60];
@@ -141,7 +141,7 @@ fn shuffled_keys_are_the_same_keys_in_no_order() {
     assert!(arrival == shuffled);
 }
 
-/// A tenth of the places has a tenth of the keys, side by side.
+/// A tenth of the places holds a tenth of the keys, side by side.
 #[test]
 fn places_are_in_the_order_of_keys() {
     let (files, sorted) = (Files::new(), bytes(&(0..10_000u64).map(|number| number * number).collect::<Vec<_>>()));

@@ -1,15 +1,15 @@
-//! What a report says of itself: machine, dates, what was run.
+//! The facts at the head of a report: machine, dates and runs.
 
 use std::{collections::BTreeSet, time::SystemTime};
 
 use super::{
     Section, machine, number,
     read::Results,
-    record::{Pace, Row},
+    record::{MachineSpeed, Row},
 };
 use crate::statistics;
 
-/// A name and what there is to say.
+/// A name and its text.
 pub(crate) type Fact = (&'static str, String);
 
 /// The facts that are known.
@@ -54,8 +54,8 @@ fn endings(rows: &[&Row]) -> String {
     format!("{} ok{}", count("ok"), bad.collect::<String>())
 }
 
-/// The median of what was measured of the machine around the rows, with the range.
-fn over(rows: &[&Row], value: fn(&Pace) -> Option<f64>, show: fn(f64) -> String) -> Option<String> {
+/// The median and the range of a machine measurement over the rows.
+fn over(rows: &[&Row], value: fn(&MachineSpeed) -> Option<f64>, show: fn(f64) -> String) -> Option<String> {
     let values = || rows.iter().flat_map(|row| machine::paces(row)).filter_map(value);
     let (low, high) = statistics::range(values())?;
     Some(format!("median {}, from {} to {}", show(statistics::median(values())?), show(low), show(high)))

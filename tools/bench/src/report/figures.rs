@@ -1,4 +1,4 @@
-//! What is told of a series besides its throughput: one list for the tables and the small charts.
+//! The figures of a series besides its throughput; the tables and the small charts share this list.
 
 use super::{
     group::Group,
@@ -11,11 +11,11 @@ pub(crate) struct Figure {
     pub(crate) name: &'static str,
     pub(crate) value: fn(&Row) -> Option<f64>,
     pub(crate) show: fn(f64) -> String,
-    /// Where it has a chart of its own: what it is to be seen against.
+    /// The reference value of its chart; `None` if it has no chart of its own.
     pub(crate) chart: Option<Against>,
 }
 
-/// What a chart marks besides the stores' values: the name of the mark, and where it is.
+/// A chart's mark: its name and its value.
 pub(crate) type Against = fn(&Group) -> Option<(&'static str, f64)>;
 
 const ALONE: Option<Against> = Some(|_| None);
@@ -31,7 +31,7 @@ pub(crate) const LATENCY: &[Figure] = &[
     Figure { name: "longest stall", value: |row| row.longest_stall_us, show: number::microseconds, chart: ALONE },
 ];
 
-/// What goes to and from the device, and the processor.
+/// Device transfers and processor time.
 pub(crate) const DEVICE: &[Figure] = &[
     Figure {
         name: "device reads per operation",
@@ -67,7 +67,7 @@ pub(crate) const DEVICE: &[Figure] = &[
     },
 ];
 
-/// Memory, space, and the time that it takes to get ready.
+/// Memory, space, and the time of load and open.
 pub(crate) const SPACE_AND_TIME: &[Figure] = &[
     Figure {
         name: "memory peak",

@@ -1,4 +1,4 @@
-//! Rows that are about the same measurement stand together.
+//! Groups rows of the same measurement.
 
 use super::{
     machine::Usual,
@@ -14,40 +14,40 @@ use crate::statistics;
 pub(crate) struct Group {
     number: usize,
     pub(crate) parameters: Parameters,
-    /// Whether other workloads follow it or come before it in the same stores.
+    /// Whether other workloads precede or follow it in the same stores.
     is_phase: bool,
     pub(crate) series: Vec<Series>,
 }
 
 impl Group {
-    /// Its name in the page.
+    /// The anchor in the page.
     pub(crate) fn id(&self) -> String {
         format!("measurement-{}", self.number)
     }
 
-    /// The series that others are told as a multiple of: our first store, if it has a comparable round.
+    /// The series that ratios refer to: our first store, if it has a comparable round.
     pub(crate) fn reference(&self) -> Option<&Series> {
         self.series.iter().find(|series| palette::is_ours(&series.store) && series.comparable())
     }
 
-    /// The median throughput as a multiple of ours; none for the harness.
+    /// The ratio of the median throughput to ours; `None` for the harness.
     pub(crate) fn ratio(&self, series: &Series) -> Option<f64> {
         let ours = self.reference()?.median(Row::throughput).filter(|ops| *ops > 0.0)?;
         let theirs = series.median(Row::throughput)?;
         (series.comparable() && series.store != palette::HARNESS).then(|| theirs / ours)
     }
 
-    /// What disk and processors allow a cache that keeps the hottest records in all of the budget.
+    /// The throughput that disk and processors allow a cache that holds the hottest records in the whole budget.
     pub(crate) fn ideal(&self) -> Option<f64> {
         self.median(|row| row.ideal_ops_per_second)
     }
 
-    /// The median of a figure that does not depend on the store.
+    /// The median of a figure over all stores, for a figure that does not depend on the store.
     pub(crate) fn median(&self, figure: fn(&Row) -> Option<f64>) -> Option<f64> {
         statistics::median(self.series.iter().flat_map(Series::counted).filter_map(figure))
     }
 
-    /// What distinguishes it from others of its suite.
+    /// The parameters that distinguish it from others of its suite.
     pub(crate) fn title(&self) -> String {
         let workload = self.parameters.workload.as_deref().unwrap_or_default();
         match self.parameters.leg.filter(|_| self.is_phase) {
@@ -56,7 +56,7 @@ impl Group {
         }
     }
 
-    /// The same of all phases that follow each other.
+    /// The common name of consecutive phases.
     pub(crate) fn name(&self) -> String {
         let parameters = &self.parameters;
         if let Some(cell) = &parameters.cell {
@@ -115,8 +115,8 @@ impl Group {
 /// Puts rows into groups, in the order in which the groups first occur.
 pub(crate) fn groups(results: &Results) -> Vec<Group> {
     let mut heaps: Vec<Heap> = Vec::new();
-    // A row that failed names its parameters in part only. It goes with its neighbours in the file, or else where it
-    // fits.
+    // A failed row has only some of its parameters. It joins the group of its neighbours in the file, or else any group
+    // that it fits.
     let mut left = Vec::new();
     let mut last = None;
     for found in &results.rows {
@@ -146,7 +146,7 @@ pub(crate) fn groups(results: &Results) -> Vec<Group> {
     numbered.map(|((heap, is_phase), number)| heap.into_group(number, is_phase, results)).collect()
 }
 
-/// Groups that are phases of one measurement, in their order.
+/// Collects the groups that are phases of one measurement, in order.
 pub(crate) fn phases(groups: &[Group]) -> Vec<Vec<&Group>> {
     let mut rows: Vec<Vec<&Group>> = Vec::new();
     for group in groups.iter().filter(|group| group.is_phase) {

@@ -1,7 +1,7 @@
 //! The subcommand `report`: a page and a Markdown file of all results below a directory.
 //!
-//! The charts are SVG of our own: plotting libraries bring their own fonts and colours, and these must follow the page
-//! into dark mode, scale with it, and say what they show to readers who cannot see them.
+//! The charts are our own SVG. Plotting libraries bring their own fonts and colours; these charts must follow the page
+//! into dark mode, scale with it, and describe their content for screen readers.
 
 mod chart;
 mod facts;
@@ -26,7 +26,7 @@ use crate::{
     error::{Context, Result},
 };
 
-/// A suite, or everything that belongs to none.
+/// The groups of a suite, or those outside of all suites.
 #[derive(Debug)]
 struct Section {
     suite: Option<String>,
@@ -34,7 +34,7 @@ struct Section {
     comparisons: Vec<Comparison>,
 }
 
-/// Carries `report` out.
+/// Runs `report`.
 pub(crate) fn run(options: &ReportOptions) -> Result<()> {
     let results = Results::read(&options.dir)?;
     results.skipped.iter().for_each(|line| eprintln!("skipped {line}"));
@@ -88,7 +88,7 @@ impl Section {
         self.suite.as_ref().map_or("Runs".to_owned(), |suite| format!("Suite {suite}"))
     }
 
-    /// The series of all groups, each once, with their stores, in the order of the charts.
+    /// The stores of all groups, each once, in the order of the charts.
     fn labels(&self) -> Vec<(String, String)> {
         let mut labels: Vec<(String, String)> = Vec::new();
         for series in self.groups.iter().flat_map(|group| &group.series) {

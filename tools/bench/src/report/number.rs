@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
 /// The digits of a number in groups of three.
 fn grouped(digits: &str) -> String {
@@ -42,7 +42,7 @@ pub(crate) fn tick(number: f64) -> String {
         n if n >= 1e3 => (n / 1e3, "k"),
         n => (n, ""),
     };
-    // Steps have two significant digits at most; what follows comes from adding them up.
+    // Steps have at most two significant digits; rounding removes the errors of their sums.
     format!("{}{unit}", (scaled * 1e6).round() / 1e6)
 }
 
@@ -51,17 +51,17 @@ pub(crate) fn rate(number: f64) -> String {
     format!("{}/s", count(number))
 }
 
-/// How many times as much.
+/// A ratio as a multiple.
 pub(crate) fn times(number: f64) -> String {
     if number.abs() >= 100.0 { format!("{}×", count(number)) } else { format!("{number:.2}×") }
 }
 
-/// A part of a whole.
+/// A fraction in percent.
 pub(crate) fn percent(part: f64) -> String {
     format!("{:.1}%", part * 100.0)
 }
 
-/// How much more or less of a ratio: +0.30×, −1.20×.
+/// A difference of ratios: +0.30×, −1.20×.
 pub(crate) fn difference(number: f64) -> String {
     let sign = if number < 0.0 { "−" } else { "+" };
     format!("{sign}{}", times(number.abs()))

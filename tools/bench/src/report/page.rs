@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else: style and charts are in it, and there are no scripts.
+//! The report as one self-contained page: style and charts are inline, and there are no scripts.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -113,7 +113,7 @@ fn group(group: &Group, open: bool) -> Markup {
     }
 }
 
-/// What must be said of the stores before the charts are looked at.
+/// The warnings about the stores, shown before the charts.
 fn remarks(group: &Group) -> Markup {
     let doubtful: Vec<(&str, Vec<String>)> = group
         .series

@@ -1,6 +1,6 @@
 //! The order and the colours of stores, the same in every chart and table.
 //!
-//! The colours are Okabe and Ito's, which people with any kind of colour vision can tell apart.
+//! The colours are Okabe and Ito's, which are distinguishable with any kind of colour vision.
 
 /// Known stores in the order of every chart, ours first, each with its colour's class in the style sheet.
 const STORES: [(&str, &str); 11] = [
@@ -18,10 +18,10 @@ const STORES: [(&str, &str); 11] = [
 ];
 /// How many of them are ours.
 const OURS: usize = 4;
-/// The store that does nothing: the cost of the harness, and no rival.
+/// The store that does nothing: it measures the harness and is no rival.
 pub(crate) const HARNESS: &str = "null";
 
-/// The place of a store among others.
+/// The position of a store in the order of the charts.
 pub(crate) fn rank(store: &str) -> usize {
     STORES.iter().position(|(name, _)| *name == store).unwrap_or(STORES.len())
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::record::{Comparison, Row, Summary};
 use crate::error::{Context, Result};
 
-/// All that was found, in the order of files and lines.
+/// Everything that was read, in the order of files and lines.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     pub(crate) files: Vec<Source>,
@@ -70,7 +70,7 @@ impl Results {
         let file = self.files.len() - 1;
         match value.get("kind").and_then(Value::as_str) {
             Some("row") => self.rows.push(Found { file, record: record(value, "row")? }),
-            // Rows had no kind once.
+            // Older rows have no kind.
             None if value.get("store").is_some() => self.rows.push(Found { file, record: record(value, "row")? }),
             Some("summary") => self.summaries.push(Found { file, record: record(value, "summary")? }),
             Some("comparison") => self.comparisons.push(record(value, "comparison")?),

@@ -1,10 +1,10 @@
-//! The lines of a result, as a reader takes them: every field may be absent, so that lines of older and newer versions
-//! are read too.
+//! The lines of result files for reading. Every field is optional, so that lines of older and newer versions can be
+//! read.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What must be equal for two rows to be compared. Numbers are as in `docs/benchmark.md`.
+/// The parameters that must be equal for rows to be comparable. `docs/benchmark.md` defines the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Parameters {
@@ -12,7 +12,7 @@ pub(crate) struct Parameters {
     /// The cell of the suite's table.
     pub(crate) cell: Option<String>,
     pub(crate) workload: Option<String>,
-    /// Which of the workloads it is that follow each other in stores that stay open, from 0.
+    /// The position in the sequence of workloads in stores that stay open, from 0.
     pub(crate) leg: Option<u64>,
     pub(crate) distribution: Option<String>,
     pub(crate) theta: Option<f64>,
@@ -27,12 +27,12 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// Whether they may be those of one measurement: of the same suite and cell, and nothing that both name differs.
+    /// Whether both may belong to one measurement: same suite and cell, and no differing parameter that both name.
     pub(crate) fn agrees(&self, other: &Self) -> bool {
         self.follows(other) && same(&self.workload, &other.workload) && same(&self.leg, &other.leg)
     }
 
-    /// Whether they may be those of two phases of one measurement.
+    /// Whether both may belong to two phases of one measurement.
     pub(crate) fn follows(&self, other: &Self) -> bool {
         self.suite == other.suite
             && self.cell == other.cell
@@ -48,7 +48,7 @@ impl Parameters {
             && same(&self.memory_budget, &other.memory_budget)
     }
 
-    /// Whether they name a measurement in full, as rows that ended well do.
+    /// Whether all parameters are present, as in rows that ended well.
     pub(crate) fn are_whole(&self) -> bool {
         self.value_size.is_some() && self.memory_budget.is_some()
     }
@@ -105,7 +105,7 @@ impl Row {
         self.ops_per_second.filter(|ops| well && ops.is_finite())
     }
 
-    /// How it ended, in words.
+    /// The outcome in words.
     pub(crate) fn ending(&self) -> String {
         match self.status.as_deref() {
             Some("ok") | None if self.throughput().is_some() => "ok".to_owned(),
@@ -132,12 +132,12 @@ pub(crate) struct Latency {
     pub(crate) mean: Option<f64>,
 }
 
-/// A moment of the measured phase.
+/// A point of the timeline of the measured phase.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Moment {
     pub(crate) seconds: Option<f64>,
-    /// Since the begin of the phase.
+    /// Since the start of the phase.
     pub(crate) operations: Option<f64>,
     pub(crate) memory_bytes: Option<f64>,
 }
@@ -157,22 +157,22 @@ pub(crate) struct Load {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Machine {
-    pub(crate) before: Option<Pace>,
-    pub(crate) after: Option<Pace>,
+    pub(crate) before: Option<MachineSpeed>,
+    pub(crate) after: Option<MachineSpeed>,
 }
 
-/// What the machine gives at one moment.
+/// The machine's speed at one moment.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Pace {
+pub(crate) struct MachineSpeed {
     /// Nanoseconds of a fixed loop.
     pub(crate) loop_ns: Option<f64>,
     pub(crate) disk_reads_per_second: Option<f64>,
-    /// Part of the processor time that other guests took.
+    /// The fraction of the processor time that other guests took.
     pub(crate) stolen: Option<f64>,
 }
 
-/// One store over all rounds. Medians and ratios are computed anew from the rows; what counts here is the judgement.
+/// One store over all rounds. Medians and ratios are recomputed from the rows; this carries the noise verdict.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Summary {
@@ -183,39 +183,39 @@ pub(crate) struct Summary {
     pub(crate) why: Option<Value>,
 }
 
-/// What a paper says of two stores, or two variants of one, beside what was measured here. Ratios are ours divided by
+/// A paper's ratio between two stores, or two variants of one, beside the measured one. Ratios are ours divided by
 /// theirs.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Comparison {
     pub(crate) suite: Option<String>,
     pub(crate) cell: Option<String>,
-    /// What is compared; throughput where nothing is said.
+    /// The compared metric; `None` means throughput.
     pub(crate) metric: Option<String>,
     pub(crate) ours: Option<String>,
     pub(crate) theirs: Option<String>,
     pub(crate) paper_ratio: Option<f64>,
     pub(crate) our_ratio: Option<f64>,
-    /// What our ratio is to reach.
+    /// The goal for our ratio.
     pub(crate) goal: Option<f64>,
-    /// Cells behind a mean, and how many there should be.
+    /// The number of cells behind a mean, and the number expected.
     pub(crate) cells: Option<u64>,
     pub(crate) of_cells: Option<u64>,
 }
 
 impl Comparison {
-    /// What is compared, in words.
+    /// The metric in words.
     pub(crate) fn metric(&self) -> String {
         self.metric.as_deref().unwrap_or("throughput").replace('_', " ")
     }
 
-    /// Who is compared with whom.
+    /// The two sides in words.
     pub(crate) fn sides(&self) -> String {
         let name = |side: &Option<String>| side.clone().unwrap_or_else(|| "?".to_owned());
         format!("{} / {}", name(&self.ours), name(&self.theirs))
     }
 
-    /// Our ratio less the paper's.
+    /// Our ratio minus the paper's.
     pub(crate) fn difference(&self) -> Option<f64> {
         Some(self.our_ratio? - self.paper_ratio?)
     }

@@ -1,4 +1,4 @@
-//! One store in one group: its rounds, and what they come to.
+//! One store in one group: its rounds and their medians.
 
 use serde_json::Value;
 
@@ -9,17 +9,17 @@ use super::{
 };
 use crate::statistics;
 
-/// The rounds of one store that are told together.
+/// The rounds of one store that are reported together.
 #[derive(Debug)]
 pub(crate) struct Series {
     pub(crate) store: String,
-    /// The store's name; where a group has it from several files, with the file's.
+    /// The store's name; with the file's name if the group has the store from several files.
     pub(crate) label: String,
     pub(crate) rows: Vec<Judged>,
     summary: Option<Summary>,
 }
 
-/// A row and whether it counts.
+/// A row with its verdict.
 #[derive(Debug)]
 pub(crate) struct Judged {
     pub(crate) row: Row,
@@ -28,21 +28,20 @@ pub(crate) struct Judged {
 }
 
 impl Series {
-    /// Rows of one store, with what the bench said of them.
+    /// A series of one store's rows and their summary.
     pub(crate) fn new(store: String, label: String, rows: Vec<Row>, summary: Option<Summary>, usual: &Usual) -> Self {
         let judge = |row: Row| Judged { usual_state: usual.holds(&row), row };
         Series { store, label, rows: rows.into_iter().map(judge).collect(), summary }
     }
 
-    /// The rows that count: those that ended well in the usual state, or all that ended well if none is in the usual
-    /// state.
+    /// The rows that count: those that ended well in the usual state, or if there are none, all that ended well.
     pub(crate) fn counted(&self) -> Vec<&Row> {
         let usual = self.comparable();
         let counts = |judged: &&Judged| judged.row.throughput().is_some() && (judged.usual_state || !usual);
         self.rows.iter().filter(counts).map(|judged| &judged.row).collect()
     }
 
-    /// Whether it has a round that may be compared with those of other stores.
+    /// Whether it has a round that is comparable with those of other stores.
     pub(crate) fn comparable(&self) -> bool {
         self.rows.iter().any(|judged| judged.usual_state && judged.row.throughput().is_some())
     }
@@ -64,7 +63,7 @@ impl Series {
         (self.counted().len() > 1).then(|| (high - low) / median)
     }
 
-    /// The counted round next to the median throughput that has what is asked for.
+    /// The counted round nearest to the median throughput for which `what` gives a value.
     pub(crate) fn typical<T>(&self, what: impl Fn(&Row) -> Option<T>) -> Option<T> {
         let median = self.median(Row::throughput)?;
         let distance = |row: &Row| row.throughput().map_or(f64::INFINITY, |ops| (ops - median).abs());
@@ -72,7 +71,7 @@ impl Series {
         having.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, value)| value)
     }
 
-    /// Why it should be taken with care; nothing if all is well.
+    /// The reasons for doubt; empty if there are none.
     pub(crate) fn doubts(&self) -> Vec<String> {
         let mut doubts = self.bad_ends();
         doubts.extend(self.other_states());
@@ -87,7 +86,7 @@ impl Series {
         doubts
     }
 
-    /// In one word, for a place with little room.
+    /// The doubt in one word, where space is scarce.
     pub(crate) fn doubt(&self) -> Option<&'static str> {
         if self.counted().is_empty() {
             None
@@ -100,7 +99,7 @@ impl Series {
         }
     }
 
-    /// How it ended, if no round ended well, with the first error.
+    /// The failure, if no round ended well, with the first error.
     pub(crate) fn failure(&self) -> Option<(String, Option<&str>)> {
         let first = &self.rows.first()?.row;
         self.counted().is_empty().then(|| (first.ending(), first.error.as_deref()))
@@ -128,7 +127,7 @@ impl Series {
         }
     }
 
-    /// Why it is noisy: in the words of the bench, or by the rounds themselves.
+    /// The reason for noise: as the summary says it, or derived from the rounds.
     fn noise(&self) -> Option<String> {
         let told =
             self.summary.as_ref().filter(|summary| summary.noisy == Some(true)).map(|summary| match &summary.why {

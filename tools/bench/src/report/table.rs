@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// What an unknown value looks like.
+/// The text of an unknown value.
 const UNKNOWN: &str = "–";
 
 /// Rows and columns of text.
@@ -17,7 +17,7 @@ pub(crate) struct Table {
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub(crate) text: String,
-    /// Numbers stand at the right.
+    /// Numbers are right-aligned.
     pub(crate) number: bool,
 }
 
@@ -25,43 +25,43 @@ pub(crate) struct Head {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cell {
     pub(crate) text: String,
-    /// More of less weight: on a line of its own, or in brackets.
+    /// Secondary text: on a line of its own, or in brackets.
     pub(crate) detail: Option<String>,
     /// Classes in the style sheet.
     pub(crate) class: &'static str,
-    /// The colour's class of the store that is named.
+    /// The colour's class of the named store.
     pub(crate) swatch: Option<&'static str>,
-    /// What it points to in the page.
+    /// The anchor in the page that it links to.
     pub(crate) link: Option<String>,
 }
 
 impl Head {
-    /// Of a column of words.
+    /// The head of a column of words.
     pub(crate) fn words(text: impl Into<String>) -> Self {
         Head { text: text.into(), number: false }
     }
 
-    /// Of a column of numbers.
+    /// The head of a column of numbers.
     pub(crate) fn number(text: impl Into<String>) -> Self {
         Head { text: text.into(), number: true }
     }
 }
 
 impl Cell {
-    /// A cell of text, or of nothing that is known.
+    /// A cell with this text; `None` for an unknown value.
     pub(crate) fn new(text: Option<String>) -> Self {
         let class = if text.is_some() { "" } else { "unknown" };
         Cell { text: text.unwrap_or_else(|| UNKNOWN.to_owned()), class, ..Cell::default() }
     }
 
-    /// With a class.
+    /// Adds a class.
     pub(crate) fn class(self, class: &'static str) -> Self {
         Cell { class, ..self }
     }
 }
 
 impl Table {
-    /// Without the columns in which nothing is known.
+    /// Removes the columns without known values.
     pub(crate) fn without_unknown_columns(mut self) -> Self {
         for column in (0..self.heads.len()).rev() {
             if self.rows.iter().all(|row| row[column].text == UNKNOWN || row[column].text.is_empty()) {
@@ -74,7 +74,7 @@ impl Table {
         self
     }
 
-    /// As HTML. The first cell of a row is its head.
+    /// The table as HTML. The first cell of a row is its head.
     pub(crate) fn html(&self) -> Markup {
         html! {
             div.table { table {
@@ -90,7 +90,7 @@ impl Table {
         }
     }
 
-    /// As Markdown, with the caption above.
+    /// The table as Markdown, with the caption above.
     pub(crate) fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let mut text = format!("**{}**\n\n", escaped(&self.caption));
@@ -119,7 +119,7 @@ impl Cell {
     }
 }
 
-/// Text in which nothing is markup.
+/// Escapes the text for Markdown.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {

@@ -5,13 +5,13 @@ use super::{
     figures::{self, Figure},
     group::Group,
     number, palette,
-    record::{Comparison, Pace, Row},
+    record::{Comparison, MachineSpeed, Row},
     series::{Judged, Series},
     table::{Cell, Head, Table},
 };
 use crate::statistics;
 
-/// All rows that did not end well, those with the same error together; nothing if there is none.
+/// All rows that did not end well, grouped by error; `None` if there are none.
 pub(crate) fn troubles(sections: &[Section]) -> Option<Table> {
     let mut rows = Vec::new();
     for (section, group) in sections.iter().flat_map(|section| section.groups.iter().map(move |group| (section, group)))
@@ -33,7 +33,7 @@ pub(crate) fn troubles(sections: &[Section]) -> Option<Table> {
     (!rows.is_empty()).then(|| Table { caption: "Rows without a result".to_owned(), heads, rows })
 }
 
-/// The rows of a series that did not end well, one for each way to end, with the rounds that ended so.
+/// The rows of a series that did not end well, one for each kind of ending, with the rounds that ended so.
 fn endings(series: &Series) -> Vec<(&Row, Vec<String>)> {
     let mut endings: Vec<(&Row, Vec<String>)> = Vec::new();
     for row in series.rows.iter().map(|judged| &judged.row).filter(|row| row.throughput().is_none()) {
@@ -93,7 +93,7 @@ fn mean_cell(section: &Section, label: &str) -> Cell {
     Cell { detail, class: "mean", ..Cell::new(mean) }
 }
 
-/// A paper's ratios, and goals, beside ours.
+/// A paper's ratios and goals beside ours.
 pub(crate) fn comparisons(comparisons: &[Comparison]) -> Table {
     let heads = ["cell", "ours / theirs", "of"].map(Head::words).into_iter();
     let heads = heads.chain(["paper", "goal", "here", "difference", "cells"].map(Head::number)).collect();
@@ -122,7 +122,7 @@ pub(crate) fn group(group: &Group) -> Vec<Table> {
         ("Memory, space and time", figures::SPACE_AND_TIME),
     ];
     let figures = figures.into_iter().map(|(caption, figures)| medians(group, caption, figures));
-    // The first column names the store: a table of that alone says nothing.
+    // The first column names the store; a table with nothing else is useless.
     let mut tables = vec![speed(group)];
     tables.extend(figures.filter(|table| table.heads.len() > 1));
     tables.push(rounds(group));
@@ -167,7 +167,7 @@ fn speed_row(group: &Group, series: &Series, ideal: Option<f64>) -> Vec<Cell> {
     ]
 }
 
-/// Medians of figures, and the marks that charts set them against.
+/// Medians of figures, and the reference values of the charts.
 fn medians(group: &Group, caption: &str, figures: &[Figure]) -> Table {
     let name = std::iter::once(Head::words("store"));
     let heads = name.chain(figures.iter().map(|figure| Head::number(figure.name))).collect();
@@ -200,8 +200,8 @@ fn round(series: &Series, Judged { row, usual_state }: &Judged) -> Vec<Cell> {
     let machine = row.machine.as_ref();
     let before = machine.and_then(|machine| machine.before.as_ref());
     let after = machine.and_then(|machine| machine.after.as_ref());
-    let fixed_loop = |pace: &Pace| Some(number::microseconds(pace.loop_ns? / 1e3));
-    let disk = |pace: &Pace| Some(number::rate(pace.disk_reads_per_second?));
+    let fixed_loop = |pace: &MachineSpeed| Some(number::microseconds(pace.loop_ns? / 1e3));
+    let disk = |pace: &MachineSpeed| Some(number::rate(pace.disk_reads_per_second?));
     let state = if *usual_state { "usual state" } else { "another state, not comparable" };
     vec![
         store(series),

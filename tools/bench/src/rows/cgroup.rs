@@ -1,5 +1,5 @@
-//! The cgroups of one child: a limit for its memory, and the kernel's accounts of its memory and requests. Version 1
-//! and 2.
+//! The cgroups of one child: a memory limit, and the kernel's accounts of memory and requests. Supports versions 1 and
+//! 2.
 
 use std::{
     fs, io,
@@ -18,7 +18,7 @@ use crate::{
 
 /// Where the hierarchies are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
-/// A rate that no disk reaches. With version 1 requests are counted only where some limit is set.
+/// A rate above that of any disk. Version 1 counts requests only if some limit is set.
 const BOUNDLESS: &str = "1000000000000";
 
 /// Names of the files about memory.
@@ -28,7 +28,7 @@ struct Names {
     swap: &'static str,
     used: &'static str,
     peak: &'static str,
-    /// Has a line `oom_kill NUMBER`.
+    /// The file with a line `oom_kill NUMBER`.
     events: &'static str,
 }
 
@@ -47,7 +47,7 @@ const VERSION_2: Names = Names {
     events: "memory.events",
 };
 
-/// Cgroups that go when they are dropped. Without the right to make any there are none, and nothing is limited or
+/// Cgroups that are removed when dropped. Without the right to create cgroups there are none, and nothing is limited or
 /// counted.
 #[derive(Debug)]
 pub(super) struct Cgroup {
@@ -58,8 +58,8 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes what can be made, for a process with at most `limit` bytes of memory. A limit that cannot be set is no
-    /// error: see [`Self::is_limited`].
+    /// Creates the cgroups for a process with at most `limit` bytes of memory. A limit that cannot be set is no error:
+    /// see [`Self::is_limited`].
     pub(super) fn new(limit: Option<u64>, disk: Option<&str>) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("ecotone-bench.{}.{}", process::id(), NUMBER.fetch_add(1, Relaxed));
@@ -73,7 +73,7 @@ impl Cgroup {
         group
     }
 
-    /// Whether the memory has the limit that was asked for.
+    /// Whether the requested memory limit is set.
     pub(super) fn is_limited(&self) -> bool {
         self.is_limited
     }
@@ -86,19 +86,19 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Where the process finds its accounts.
+    /// The process's accounts.
     pub(super) fn accounts(&self, disk: Option<String>) -> Accounts {
         let memory = self.memory.as_ref().map(|folder| folder.join(self.names.used));
         Accounts { io: self.io.clone(), disk, memory }
     }
 
-    /// The most memory that was in use, in bytes.
+    /// The peak memory in use, in bytes.
     pub(super) fn peak(&self) -> Option<u64> {
         let text = fs::read_to_string(self.memory.as_ref()?.join(self.names.peak)).ok()?;
         text.trim().parse().ok()
     }
 
-    /// Whether the kernel killed a process for the limit.
+    /// Whether the kernel killed a process because of the limit.
     pub(super) fn ran_out(&self) -> bool {
         let Some(folder) = &self.memory else { return false };
         let file = folder.join(self.names.events);
@@ -114,7 +114,7 @@ impl Cgroup {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         for folder in self.folders() {
-            // One that is left behind by a process that cannot die is empty, and in nobody's way.
+            // If removal fails because a process cannot die, an empty cgroup stays behind, which does no harm.
             let _ = fs::remove_dir(folder);
         }
     }
@@ -128,10 +128,10 @@ fn split(name: &str) -> Cgroup {
     Cgroup { names: VERSION_1, memory: make("memory"), io: make("blkio"), is_limited: false }
 }
 
-/// Version 2: one folder below the root, because a cgroup with processes in it cannot have children with controllers.
+/// Version 2: one folder below the root, because a cgroup that holds processes cannot have children with controllers.
 fn unified(name: &str) -> Cgroup {
     let root = Path::new(ROOT);
-    // Where they are on already, or may not be switched on, this fails and what counts is which files the folder has.
+    // This fails if the controllers are on already or may not be enabled. The folder's files show what is available.
     let _ = write(root, "cgroup.subtree_control", "+memory +io");
     let folder = make(root.join(name));
     let has = |file: &str| folder.clone().filter(|folder| folder.join(file).exists());
@@ -153,7 +153,7 @@ fn own(hierarchy: &str) -> Option<String> {
 
 fn set_limit(folder: &Path, names: Names, limit: u64) -> io::Result<()> {
     write(folder, names.limit, &limit.to_string())?;
-    // Without swap there is no such file.
+    // Without swap this file does not exist.
     let swap = if names.limit == VERSION_1.limit { limit } else { 0 };
     let _ = write(folder, names.swap, &swap.to_string());
     Ok(())
@@ -166,7 +166,7 @@ fn write(folder: &Path, file: &str, text: &str) -> io::Result<()> {
         .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
 }
 
-/// The number of the whole disk that a directory is on, such as `254:0`; `None` if it is on no one disk.
+/// The device number of the disk that holds a directory, such as `254:0`; `None` if it is not on a single disk.
 pub(super) fn disk_of(directory: &Path) -> Option<String> {
     let device = fs::metadata(directory).ok()?.dev();
     let number = format!("{}:{}", major(device), minor(device));

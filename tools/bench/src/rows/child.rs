@@ -1,4 +1,4 @@
-//! The hidden subcommand `row`: the child that carries out one row and tells its parent.
+//! The hidden subcommand `row`: the child process that runs one row and reports to its parent.
 
 use std::{
     io::{self, BufRead},
@@ -14,7 +14,7 @@ use crate::{
     store::Unavailable,
 };
 
-/// Carries the job on standard input out.
+/// Runs the job on standard input.
 pub(crate) fn row() -> ExitCode {
     match carry_out() {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! A row as it is printed: what the child measured, and what its parent saw.
+//! A row as it is printed: the child's measurements, and the parent's observations.
 
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Serialize)]
 pub(super) struct Line {
     kind: &'static str,
-    /// Number of the workload among those that follow each other in an open store.
+    /// Position in the sequence of workloads in an open store.
     pub(super) leg: usize,
     pub(super) round: u32,
     pub(super) status: Status,
@@ -29,7 +29,7 @@ pub(super) struct Line {
     pub(super) machine: Machine,
 }
 
-/// What was measured, or at least what was asked for.
+/// The measurements, or the request if the row failed.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Content {
@@ -37,13 +37,13 @@ enum Content {
     Request(Request),
 }
 
-/// What tells one row of a run from another.
+/// The parameters that distinguish the rows of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Request {
     pub(super) store: store::Kind,
     pub(super) workload: Workload,
     pub(super) distribution: Shape,
-    /// `None` if a file of keys or accesses says how many.
+    /// `None` if a file of keys or accesses determines the number.
     pub(super) records: Option<u64>,
 }
 
@@ -82,17 +82,17 @@ impl Line {
         }
     }
 
-    /// The same of one of the workloads that follow each other.
+    /// The request of one workload in the sequence.
     pub(super) fn of_leg(self, leg: usize) -> Self {
         Line { leg, ..self }
     }
 
-    /// What was measured, if the row ended well.
+    /// The measurements, if the row ended well.
     pub(super) fn row(&self) -> Option<&Row> {
         self.content.row()
     }
 
-    /// Whose row it is.
+    /// The store of the row.
     pub(super) fn store(&self) -> store::Kind {
         match &self.content {
             Content::Row(row) => row.store,
@@ -100,7 +100,7 @@ impl Line {
         }
     }
 
-    /// What was measured or asked for.
+    /// The measured or requested workload.
     pub(super) fn workload(&self) -> Workload {
         match &self.content {
             Content::Row(row) => row.workload,
@@ -108,7 +108,7 @@ impl Line {
         }
     }
 
-    /// The most that disk and processors allow, in operations a second.
+    /// The throughput limit of disk and processors, in operations a second.
     pub(super) fn ideal(&self) -> Option<f64> {
         self.ideal_ops_per_second
     }

@@ -1,5 +1,5 @@
-//! The state of the machine: a virtual one can be half as fast an hour later, and rows from different states must not
-//! be compared.
+//! The state of the machine. A virtual machine can be half as fast an hour later, and rows from different states must
+//! not be compared.
 
 use std::{
     fs,
@@ -12,35 +12,35 @@ use serde::Serialize;
 
 use crate::{disk::Gauge, statistics::are_alike};
 
-/// Rounds of the loop that is timed: some 20 ms.
+/// Iterations of the timed loop: some 20 ms.
 const ROUNDS: u64 = 10_000_000;
-/// The best of so many counts.
+/// The loop is timed this many times; the best counts.
 const LOOPS: usize = 3;
 
-/// The state at a moment.
+/// The state at one moment.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct State {
     /// Time of a fixed loop of one thread, in nanoseconds.
     pub(super) loop_ns: u64,
-    /// Random reads of 4 KiB with 32 in flight; `None` where they cannot be measured.
+    /// Random reads of 4 KiB with 32 in flight; `None` if they cannot be measured.
     pub(super) disk_reads_per_second: Option<f64>,
     /// Processor time of such a read in microseconds.
     pub(super) cpu_us_per_op: Option<f64>,
-    /// Part of the processor time that other guests took since the state before; `None` for the first.
+    /// The fraction of the processor time that other guests took since the previous state; `None` for the first.
     pub(super) stolen: Option<f64>,
     #[serde(skip)]
     ticks: Ticks,
 }
 
 impl State {
-    /// Whether rows in the two states may be compared.
+    /// Whether rows in the two states are comparable.
     pub(super) fn is_like(&self, other: &State) -> bool {
         let disks = self.disk_reads_per_second.zip(other.disk_reads_per_second);
         are_alike(self.loop_ns as f64, other.loop_ns as f64) && disks.is_none_or(|(a, b)| are_alike(a, b))
     }
 }
 
-/// The states around a row.
+/// The states before and after a row.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Machine {
     pub(super) before: State,
@@ -48,13 +48,13 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Whether rows around which these states were seen may be compared.
+    /// Whether the rows between these states are comparable.
     pub(super) fn is_like(&self, other: &Machine) -> bool {
         let all = [self.before, self.after, other.before, other.after];
         all.iter().all(|one| all.iter().all(|another| one.is_like(another)))
     }
 
-    /// The operations a second that the disk and the processors could do at most, when each takes so many reads.
+    /// The operations a second that disk and processors allow, if each operation takes this many reads.
     pub(super) fn most_per_second(&self, reads_per_op: f64) -> Option<f64> {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
         let most = |state: &State| {
@@ -66,24 +66,24 @@ impl Machine {
     }
 }
 
-/// Looks at the machine again and again.
+/// Observes the state of the machine repeatedly.
 pub(super) struct Observer {
     gauge: Option<Gauge>,
     last: Option<State>,
     scratch: PathBuf,
-    /// The directory, if it was made for the scratch file.
+    /// The directory, if it was created for the scratch file.
     made: Option<PathBuf>,
 }
 
 impl Observer {
-    /// With a scratch file in this directory, which is made if it is missing.
+    /// An observer with a scratch file in this directory, which is created if it is missing.
     pub(super) fn new(directory: &Path) -> Self {
         let made = (!directory.exists()).then(|| directory.to_owned());
         let (scratch, gauge) = (Gauge::directory(directory), Gauge::open(directory).ok());
         Observer { gauge, last: None, scratch, made }
     }
 
-    /// The state now.
+    /// Measures the current state.
     pub(super) fn look(&mut self) -> State {
         let point = self.gauge.as_ref().and_then(|gauge| gauge.measure().ok());
         let ticks = Ticks::now();
@@ -102,10 +102,10 @@ impl Observer {
 impl Drop for Observer {
     fn drop(&mut self) {
         self.gauge = None;
-        // What cannot be removed is a file that the next run makes anew.
+        // If removal fails, the next run recreates the file.
         let _ = fs::remove_dir_all(&self.scratch);
         if let Some(made) = &self.made {
-            // Fails if something was put into it, as it should.
+            // Fails if the directory is not empty, as intended.
             let _ = fs::remove_dir(made);
         }
     }
@@ -149,7 +149,7 @@ impl Ticks {
 pub(super) mod tests {
     use super::*;
 
-    /// A machine that stays as it is.
+    /// A machine in a constant state.
     pub(in crate::rows) fn machine(loop_ns: u64, disk: f64) -> Machine {
         let (disk_reads_per_second, cpu_us_per_op) = (Some(disk), Some(10.0));
         let state = State { loop_ns, disk_reads_per_second, cpu_us_per_op, stolen: None, ticks: Ticks::default() };

@@ -1,4 +1,4 @@
-//! What a child tells its parent, one line of JSON each on its standard output.
+//! The messages from a child to its parent: one line of JSON each, on the child's standard output.
 
 use std::{
     fmt,
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::{cli::RunOptions, phase::Limit, row::Row, transfers::Accounts};
 
-/// What the parent gives a child on its standard input, in a line, after it has put it into its cgroups. Each line that
-/// follows names the workload of a round; behind the last one the child closes its store.
+/// The first line that the parent writes to a child's standard input, once the child is in its cgroups. Each later line
+/// names the workload of a round. At the end of the input the child closes its store.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) options: RunOptions,
-    /// Where the kernel keeps the child's accounts.
+    /// The child's accounts in the kernel.
     pub(crate) accounts: Accounts,
 }
 
-/// How a row ended.
+/// The outcome of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
-    /// It is complete.
+    /// The row is complete.
     Ok,
-    /// The store, or what was asked of it, failed.
+    /// The store or the request failed.
     Failed,
     /// The store gave a wrong answer.
     Wrong,
-    /// It took more memory than its cgroup has.
+    /// It exceeded the memory of its cgroup.
     OutOfMemory,
-    /// No operation ended for a long time.
+    /// No operation completed for a long time.
     Hung,
-    /// This binary has no such store.
+    /// This binary was built without the store.
     Unavailable,
 }
 
@@ -52,13 +52,13 @@ impl fmt::Display for Status {
 /// A message.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Message {
-    /// A phase begins; without a limit no operations are counted in it.
+    /// A phase begins; without a limit its operations are not counted.
     Begin { name: String, limit: Option<Limit> },
-    /// So many operations of the phase were done.
+    /// The number of operations of the phase that are done.
     Done { operations: u64 },
     /// The phase ended.
     End,
-    /// The store is open and warm, or what was asked for last was measured.
+    /// The store is open and warm, or the requested round was measured.
     Ready,
     /// The result of a round, after the store was closed.
     Row(Box<Row>),
@@ -67,7 +67,7 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    /// Sends it. A parent that is gone needs no messages.
+    /// Sends the message. If the parent is gone, the message is dropped.
     pub(crate) fn send(&self) {
         let line = serde_json::to_string(self).expect("messages have no maps with odd keys");
         let mut output = io::stdout().lock();

@@ -1,5 +1,5 @@
-//! The subcommand `run`: rounds of rows, each store and round in a child process of its own, so that peak, I/O, hang
-//! and want of memory belong to their row.
+//! The subcommand `run`: rounds of rows. Each store and round has its own child process, so that peak memory, I/O, a
+//! hang and a lack of memory are attributed to one row.
 
 mod cgroup;
 mod child;
@@ -25,20 +25,20 @@ use self::{
 use crate::{
     cli::{Ceiling, RowsOptions, RunOptions},
     error::Result,
-    leg::Leg,
     state::Directory,
+    step::WorkloadStep,
     store,
     workload::Workload,
 };
 
-/// What the harness may take, and with it the pages of a store that counts on the page cache are held to the budget.
+/// Memory of the harness. For a store that relies on the page cache, the cgroup's limit is the budget plus this.
 const HARNESS: u64 = 16 << 20;
-/// What a process may take over twice the budget of a store that has its own cache. Such a store goes past the page
-/// cache, so that more memory than the budget gives it no reads for nothing; its row tells how much it took, and the
-/// limit is for what would take all.
+/// Memory that a process may use above twice the budget, for a store with its own cache. Such a store bypasses the page
+/// cache, so memory above the budget saves it no reads. Its row reports the memory used; the limit only stops a store
+/// that would take everything.
 const MARGIN: u64 = 64 << 20;
 
-/// Carries `run` out and prints its results; the code tells whether all rows ended well.
+/// Runs `run` and prints its results; the exit code says whether all rows ended well.
 pub(crate) fn run(options: &RowsOptions) -> Result<ExitCode> {
     if let Some(twice) =
         options.store.iter().enumerate().find(|(number, store)| options.store[..*number].contains(store))
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &RowsOptions) -> Result<ExitCode> {
     Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Each row is a process of its own.
+/// Runs the rows one by one, each in its own process.
 fn in_turn(options: &RowsOptions, observer: &mut Observer) -> Result<Vec<Line>> {
     let (mut state, mut lines, mut broken) = (observer.look(), Vec::new(), Broken::new());
     for round in 1..=options.rounds {
@@ -78,7 +78,7 @@ fn in_turn(options: &RowsOptions, observer: &mut Observer) -> Result<Vec<Line>> 
     Ok(lines)
 }
 
-/// Stores that could not be loaded: the next round would only fail in the same way.
+/// Stores whose load failed; another round would fail in the same way.
 type Broken = BTreeMap<store::Kind, Failure>;
 
 /// The first row that failed.
@@ -95,7 +95,7 @@ fn repeat(options: &RowsOptions, store: store::Kind, round: u32, failure: &Failu
     Line::new(Request::new(&row_options(options, store)), round, ending, Machine { before: state, after: state })
 }
 
-/// Measures one row. `state` is the machine's before it, and then the one after it.
+/// Measures one row. `state` is the machine's state before the row, and becomes the one after it.
 fn measure(options: &RowsOptions, store: store::Kind, round: u32, state: &mut State, observer: &mut Observer) -> Line {
     let row = row_options(options, store);
     let title = if is_single(options) { String::new() } else { format!("{store} {round}/{}: ", options.rounds) };
@@ -106,10 +106,10 @@ fn measure(options: &RowsOptions, store: store::Kind, round: u32, state: &mut St
     Line::new(Request::new(&row), round, ending, Machine { before, after: *state })
 }
 
-/// A child for one round.
+/// Runs a child for one round.
 fn single(row: &RunOptions, terms: &Terms<'_>) -> Result<Ending> {
     let mut child = Running::start(row, terms)?;
-    child.ask(Leg::of(row.workload))?;
+    child.ask(WorkloadStep::of(row.workload))?;
     Ok(child.end(1)?.remove(0))
 }
 
@@ -122,7 +122,7 @@ fn terms<'a>(options: &RowsOptions, row: &RunOptions, title: &'a str) -> Terms<'
     }
 }
 
-/// Several stores have directories of their own.
+/// With several stores, each has its own directory.
 fn row_options(options: &RowsOptions, store: store::Kind) -> RunOptions {
     let mut row = options.row.clone();
     row.store = store;
@@ -132,7 +132,7 @@ fn row_options(options: &RowsOptions, store: store::Kind) -> RunOptions {
     row
 }
 
-/// Seconds from one call to the next, where they have a rate.
+/// Seconds between calls, if the row has a rate.
 fn between_calls(row: &RunOptions) -> f64 {
     row.rate.map_or(0.0, |rate| f64::from(row.batch) / rate)
 }
@@ -146,7 +146,7 @@ fn memory_limit(options: &RowsOptions, store: store::Kind) -> Option<u64> {
     }
 }
 
-/// Every load begins with nothing; what is removed is what the round before loaded.
+/// Empties the directory before a load, removing the load of the previous round.
 fn empty(row: &RunOptions) -> Result<()> {
     Directory::open(&row.dir)?.clear()
 }
@@ -170,7 +170,7 @@ fn report(options: &RowsOptions, line: &Line) -> Result<()> {
     Ok(())
 }
 
-/// Prints what follows from all rows together; a single one says it all.
+/// Prints the summaries of all rows; skipped for a single row.
 fn conclude(options: &RowsOptions, lines: &[Line]) -> Result<()> {
     if is_single(options) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A store's rows as their parent sees them: a child in its own cgroup, asked for one round after the other.
+//! The parent's side of a store's rows: it runs a child in its own cgroup and requests one round after the other.
 
 use std::{
     env,
@@ -19,36 +19,36 @@ use crate::{
     cli::RunOptions,
     error::{Error, Result},
     files,
-    leg::Leg,
     progress::Progress,
     row::Row,
     size,
+    step::WorkloadStep,
 };
 
-/// How a child is run.
+/// The conditions of a child.
 pub(super) struct Terms<'a> {
-    /// Stands before the names of the phases.
+    /// Prefix of the names of the phases.
     pub(super) title: &'a str,
     /// Limit of its memory cgroup in bytes.
     pub(super) memory: Option<u64>,
-    /// Whether it is an error if that cannot be set.
+    /// Whether failing to set the limit is an error.
     pub(super) must_limit: bool,
-    /// Longest time in which no operation ends.
+    /// The longest time without a completed operation.
     pub(super) hang: Duration,
 }
 
-/// What became of a round.
+/// The outcome of a round.
 #[derive(Debug, Clone)]
 pub(super) struct Ending {
     pub(super) result: std::result::Result<Box<Row>, (Status, String)>,
-    /// What its memory cgroup allowed.
+    /// The limit of its memory cgroup.
     pub(super) cgroup_limit: Option<u64>,
-    /// The most memory that its cgroup had in use.
+    /// The peak memory of its cgroup.
     pub(super) cgroup_peak: Option<u64>,
 }
 
 impl Ending {
-    /// Of a row that was not even begun.
+    /// The outcome of a row that could not start.
     pub(super) fn failure(error: &Error) -> Self {
         Ending { result: Err((Status::Failed, error.to_string())), cgroup_limit: None, cgroup_peak: None }
     }
@@ -78,26 +78,26 @@ impl<'a> Running<'a> {
         Ok(Running { child, requests, cgroup, watch, terms })
     }
 
-    /// Waits until it can be asked for a round. One that has ended waits for nothing any more.
+    /// Waits until the child is ready for a round. Returns at once if the child has ended.
     pub(super) fn wait(&mut self) {
         self.watch.until_ready(&mut self.child);
     }
 
-    /// Asks for a round of a workload.
-    pub(super) fn ask(&mut self, leg: Leg) -> Result<()> {
+    /// Requests a round of a workload.
+    pub(super) fn ask(&mut self, leg: WorkloadStep) -> Result<()> {
         let request = serde_json::to_string(&leg)?;
-        // One that has ended says why at the end.
+        // A child that has ended reports the reason at the end.
         let _ = writeln!(self.requests, "{request}");
         Ok(())
     }
 
-    /// Lets it stand still, with all its threads, or go on.
+    /// Suspends all threads of the child, or resumes them.
     pub(super) fn hold(&self, still: bool) -> Result<()> {
         let signal = if still { Signal::STOP } else { Signal::CONT };
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
-    /// Lets it close its store; gives what became of its rounds.
+    /// Tells the child to close its store; returns the outcomes of its rounds.
     pub(super) fn end(mut self, rounds: usize) -> Result<Vec<Ending>> {
         drop(self.requests);
         let told = self.watch.until_the_end(&mut self.child);
@@ -117,13 +117,14 @@ impl<'a> Running<'a> {
     }
 }
 
-/// So that all stores find the disk awake, and pages that they cache are charged to them.
+/// Reads the store's files and drops their pages, so that every store starts with an awake disk and is charged for the
+/// pages that it caches.
 fn wake(options: &RunOptions, terms: &Terms<'_>) -> Result<()> {
     let _waiting = Progress::waiting(&format!("{}read the files through", terms.title));
     files::wake(&options.dir)
 }
 
-/// Starts a child, which waits for its job, and gives it one when it is in its cgroup.
+/// Starts a child, which waits for its job, moves it into its cgroup, and sends the job.
 fn start(cgroup: &Cgroup, job: &Job) -> Result<(Child, ChildStdin)> {
     let mut command = Command::new(env::current_exe()?);
     let environment = job.options.store.environment().iter().filter(|(name, _)| env::var_os(name).is_none());
@@ -138,7 +139,7 @@ fn start(cgroup: &Cgroup, job: &Job) -> Result<(Child, ChildStdin)> {
     given.map(|()| (child, requests))
 }
 
-/// Why a child ended that did not say so itself.
+/// The reason why a child ended without reporting one.
 fn unexplained(status: ExitStatus, cgroup: &Cgroup, terms: &Terms<'_>) -> (Status, String) {
     match (cgroup.ran_out(), terms.memory) {
         (true, Some(limit)) => {

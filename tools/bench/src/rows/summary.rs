@@ -1,4 +1,4 @@
-//! What the rounds of one store say together, and against the other stores.
+//! Summarises the rounds of one store, and compares it with the other stores.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +22,18 @@ pub(super) struct Summary {
     pub(super) request: Request,
     /// Rows that ended well.
     pub(super) rounds: usize,
-    /// The median.
+    /// The median of the rounds.
     pub(super) ops_per_second: Option<f64>,
     /// (max - min) / median.
     spread: Option<f64>,
-    /// This median by the other store's, over the rounds in which the machine was in one state for both.
+    /// The ratio of this median to the other store's, over the rounds in which both had the machine in the same state.
     pub(super) ratios: BTreeMap<String, f64>,
     noisy: bool,
     why: Option<String>,
 }
 
 impl Summary {
-    /// Of the store in `request`, among the lines of all.
+    /// The summary of the store in `request`, from the lines of all stores.
     pub(super) fn new(request: Request, lines: &[Line]) -> Self {
         let own: Vec<&Line> = well(lines).filter(|line| line.store() == request.store).collect();
         let speeds: Vec<f64> = own.iter().filter_map(|line| speed(line)).collect();
@@ -56,7 +56,7 @@ impl Summary {
         }
     }
 
-    /// A sentence for people about the noise, if there was any.
+    /// A warning about noise, if there was any.
     pub(super) fn warning(&self) -> Option<String> {
         self.why.as_ref().map(|why| format!("{} is noisy: {why}", self.request.store))
     }
@@ -70,7 +70,7 @@ fn speed(line: &Line) -> Option<f64> {
     line.row().map(|row| row.ops_per_second)
 }
 
-/// The ratio of the medians over the rounds in which both rows ended well, with the machine in like states.
+/// The ratio of the medians over the rounds in which both rows ended well with the machine in like states.
 fn ratio(own: &[&Line], other: store::Kind, lines: &[Line]) -> Option<f64> {
     let partner = |line: &Line| {
         let mut partners = well(lines).filter(|partner| partner.store() == other && partner.round == line.round);
@@ -81,7 +81,7 @@ fn ratio(own: &[&Line], other: store::Kind, lines: &[Line]) -> Option<f64> {
     Some(median(ours.into_iter())? / median(theirs.into_iter())?)
 }
 
-/// Why the rounds of a store say little, if they do.
+/// The reason why a store's rounds are noisy, if they are.
 fn noise(spread: Option<f64>, own: &[&Line]) -> Option<String> {
     let machines: Vec<&Machine> = own.iter().map(|line| &line.machine).collect();
     let alike = machines.iter().all(|one| machines.iter().all(|another| one.is_like(another)));
@@ -92,7 +92,7 @@ fn noise(spread: Option<f64>, own: &[&Line]) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join(", and "))
 }
 
-/// The slowest and the fastest state.
+/// The slowest and the fastest state, in words.
 fn range(machines: &[&Machine]) -> String {
     let states = || machines.iter().flat_map(|machine| [machine.before, machine.after]);
     let loops = || states().map(|state| state.loop_ns as f64 / 1e6);
@@ -103,7 +103,7 @@ fn range(machines: &[&Machine]) -> String {
     format!("{fastest:.1} to {slowest:.1} ms for the same loop{disk}")
 }
 
-/// How far the numbers are apart, by their median; `None` for fewer than two.
+/// The spread of the numbers relative to their median; `None` for fewer than two.
 fn spread(numbers: &[f64]) -> Option<f64> {
     let (least, most) = (numbers.iter().copied().fold(f64::MAX, f64::min), numbers.iter().copied().fold(0.0, f64::max));
     median(numbers.iter().copied()).filter(|_| numbers.len() > 1).map(|median| (most - least) / median)

@@ -1,4 +1,4 @@
-//! Results for people.
+//! Formats results for people.
 
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
@@ -84,7 +84,7 @@ fn title(row: &Row) -> String {
     format!("{}, workload {workload}, {distribution}, {} records of {size:.0} B", row.store, row.records)
 }
 
-/// Heads of the columns that compare stores; each is a median of the store's rounds.
+/// Heads of the columns that compare stores; each column shows the median of the store's rounds.
 const COLUMNS: [&str; 13] = [
     "store",
     "ops/s",
@@ -101,7 +101,7 @@ const COLUMNS: [&str; 13] = [
     "status",
 ];
 
-/// All stores, one below the other; ratios are by the first one.
+/// All stores, one row each; ratios are relative to the first one.
 pub(super) fn comparison(summaries: &[Summary], lines: &[Line]) -> Table {
     let first = summaries.first().map(|summary| summary.request.store.to_string()).unwrap_or_default();
     table(&COLUMNS, summaries.iter().map(|summary| compared(summary, &first, lines)))
@@ -132,7 +132,7 @@ fn compared(summary: &Summary, first: &str, lines: &[Line]) -> Vec<String> {
     ]
 }
 
-/// `ok`, or how many rows ended how.
+/// `ok`, or the number of rows for each kind of ending.
 fn status(own: &[&Line]) -> String {
     let bad: Vec<&&Line> = own.iter().filter(|line| line.error.is_some()).collect();
     match bad.first() {
@@ -159,7 +159,7 @@ fn microseconds(times: &[f64]) -> String {
     format!("{} µs", times.join(", "))
 }
 
-/// Names on the left, numbers on the right.
+/// Names are left-aligned, numbers right-aligned.
 fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(head.iter().copied());

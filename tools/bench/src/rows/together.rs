@@ -1,4 +1,5 @@
-//! Rounds of stores that all stay open: each is opened and warmed up once, and stands still while another is measured.
+//! Runs rounds of stores that all stay open: each is opened and warmed up once, and is suspended while another is
+//! measured.
 
 use super::{
     line::{Line, Request},
@@ -9,11 +10,11 @@ use super::{
 use crate::{
     cli::{RowsOptions, RunOptions},
     error::Result,
-    leg::Leg,
+    step::WorkloadStep,
     workload::Workload,
 };
 
-/// All rows, round by round.
+/// Runs all rows, round by round.
 pub(super) fn rows(options: &RowsOptions, observer: &mut Observer) -> Result<Vec<Line>> {
     if options.row.workloads().any(|workload| workload == Workload::Load) {
         return Err("--workload load begins each round with an empty store, and --stay-open keeps one open".into());
@@ -23,7 +24,7 @@ pub(super) fn rows(options: &RowsOptions, observer: &mut Observer) -> Result<Vec
     let terms: Vec<Terms<'_>> = rows.iter().zip(&titles).map(|(row, title)| terms(options, row, title)).collect();
     let mut children: Vec<Result<Running<'_>>> = rows.iter().zip(&terms).map(|(row, terms)| warm(row, terms)).collect();
     let rounds = |(number, leg)| (1..=options.rounds).map(move |round| (number, leg, round));
-    let order: Vec<(usize, Leg, u32)> = options.row.legs().enumerate().flat_map(rounds).collect();
+    let order: Vec<(usize, WorkloadStep, u32)> = options.row.steps().enumerate().flat_map(rounds).collect();
     let machines = measure(&order, &mut children, observer)?;
     let mut endings: Vec<_> = children.into_iter().map(|child| end(child, order.len()).into_iter()).collect();
     let mut lines = Vec::new();
@@ -39,7 +40,7 @@ pub(super) fn rows(options: &RowsOptions, observer: &mut Observer) -> Result<Vec
     Ok(lines)
 }
 
-/// A child whose store is open and warm, and which stands still.
+/// A child whose store is open, warm and suspended.
 fn warm<'a>(row: &RunOptions, terms: &'a Terms<'a>) -> Result<Running<'a>> {
     let mut child = Running::start(row, terms)?;
     child.wait();
@@ -47,9 +48,9 @@ fn warm<'a>(row: &RunOptions, terms: &'a Terms<'a>) -> Result<Running<'a>> {
     Ok(child)
 }
 
-/// Measures all rounds; gives the states of the machine around each row.
+/// Measures all rounds; returns the machine's states around each row.
 fn measure(
-    order: &[(usize, Leg, u32)],
+    order: &[(usize, WorkloadStep, u32)],
     children: &mut [Result<Running<'_>>],
     observer: &mut Observer,
 ) -> Result<Vec<Vec<Machine>>> {
@@ -72,7 +73,7 @@ fn measure(
     Ok(machines)
 }
 
-/// Closes a store; gives what became of its rounds.
+/// Closes a store; returns the outcomes of its rounds.
 fn end(child: Result<Running<'_>>, rounds: usize) -> Vec<Ending> {
     let ended = child.and_then(|child| {
         child.hold(false)?;

@@ -1,4 +1,4 @@
-//! What a child tells while its parent waits for it, and whether it still moves.
+//! Reads the messages of a child while its parent waits, and detects a hang.
 
 use std::{
     io::{BufRead, BufReader},
@@ -14,15 +14,15 @@ use super::{
 };
 use crate::{progress::Progress, row::Row};
 
-/// Opening, settling and closing have this many times as long as an operation before they count as hung.
+/// Opening, settling and closing may take this many times as long as an operation before they count as hung.
 const PATIENCE: u32 = 10;
-/// Between two looks at the clock.
+/// Interval between checks of the clock.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The rows that a child told, or why there are none.
+/// The rows that a child reported, or the reason why there are none.
 pub(super) type Told = std::result::Result<Vec<Row>, (Status, String)>;
 
-/// Looks after a running child.
+/// Watches a running child.
 pub(super) struct Watch<'a> {
     terms: &'a Terms<'a>,
     messages: Receiver<Message>,
@@ -32,7 +32,7 @@ pub(super) struct Watch<'a> {
     counts: bool,
     progress: Option<Progress>,
     operations: u64,
-    /// When something last moved.
+    /// The time of the last progress.
     moved: Instant,
 }
 
@@ -42,8 +42,7 @@ impl<'a> Watch<'a> {
         Watch { terms, messages, told, phase: "open".to_owned(), counts: false, progress: None, operations: 0, moved }
     }
 
-    /// Reads messages until the child is ready for a round, and gives true, or until it has ended. Kills it if it
-    /// hangs.
+    /// Reads messages until the child is ready for a round (returns true) or has ended. Kills a child that hangs.
     pub(super) fn until_ready(&mut self, child: &mut Child) -> bool {
         self.moved = Instant::now();
         loop {
@@ -51,7 +50,7 @@ impl<'a> Watch<'a> {
                 Ok(Message::Ready) => return true,
                 Ok(message) => self.note(message),
                 Err(RecvTimeoutError::Timeout) if self.moved.elapsed() > self.limit() => {
-                    // One that ended just now needs no killing.
+                    // A child that has just ended needs no kill.
                     let _ = child.kill();
                     let (seconds, phase) = (self.limit().as_secs_f64(), &self.phase);
                     self.told = Err((Status::Hung, format!("nothing moved for {seconds} s in the phase {phase:?}")));
@@ -99,14 +98,14 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The messages of a child. What a library prints there goes to standard error.
+/// The messages of a child. Other output, such as a library's, goes to standard error.
 fn messages(child: &mut Child) -> Receiver<Message> {
     let output = child.stdout.take().expect("the output is a pipe");
     let (sender, messages) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(|line| line.ok()) {
             match serde_json::from_str(&line) {
-                // Nobody listens any more after a hang.
+                // After a hang the receiver is gone.
                 Ok(message) => drop(sender.send(message)),
                 Err(_) => eprintln!("{line}"),
             }

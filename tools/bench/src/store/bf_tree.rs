@@ -7,13 +7,13 @@ use ::bf_tree::{BfTree, Config, LeafInsertResult, LeafReadResult, ScanReturnFiel
 use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitRecord, stripes::Stripes};
 use crate::error::Result;
 
-/// The longest key, and the longest record with its key; longer keys would leave less room for records in its pages of
+/// The longest key, and the longest record with its key. Longer keys would leave less space for records in its pages of
 /// 4096 bytes.
 const LONGEST_KEY: usize = 64;
 const LARGEST_RECORD: usize = 1856;
-/// The most of the budget that its buffer may have, in percent; inner nodes and page table are beside it.
+/// The maximum share of the budget for its buffer, in percent; inner nodes and page table need memory besides.
 const BUFFER_PERCENT: usize = 80;
-/// Name of the file of an open tree, and of the snapshot that a closed one leaves.
+/// Names of the file of an open tree, and of the snapshot that a closed tree leaves.
 const OPEN: &str = "open.bftree";
 const CLOSED: &str = "closed.bftree";
 
@@ -36,7 +36,7 @@ pub(super) fn open(options: &Options<'_>) -> Result<Box<dyn Store>> {
     let (open, closed) = (options.directory.join(OPEN), options.directory.join(CLOSED));
     let size = buffer_size(options.memory);
     let tree = if closed.exists() {
-        // It goes on writing into the snapshot that it was opened from.
+        // The tree continues to write into the snapshot that it was opened from.
         fs::rename(&closed, &open)?;
         BfTree::new_from_cpr_snapshot(&open, true, None, Some(size), None)
     } else if open.exists() {
@@ -52,7 +52,7 @@ pub(super) fn open(options: &Options<'_>) -> Result<Box<dyn Store>> {
     Ok(Box::new(Bf { tree, stripes: Stripes::new(), open, closed }))
 }
 
-/// The largest power of two, which is all it takes, within its share of the budget.
+/// The largest power of two within its share of the budget; the tree accepts only powers of two.
 fn buffer_size(memory: usize) -> usize {
     let most = (memory / 100 * BUFFER_PERCENT).max(1);
     1 << most.ilog2()
@@ -106,7 +106,7 @@ impl Store for Bf {
     }
 
     fn settle(&self) -> Result<()> {
-        // It has no background work, and no flush but the snapshot of `close`.
+        // It has no background work, and its only flush is the snapshot of `close`.
         Ok(())
     }
 

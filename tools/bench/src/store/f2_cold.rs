@@ -1,6 +1,7 @@
 //! The cold tier of the F2 paper (Kanellis et al., "F2: Designing a Key-Value Store for Large Skewed Workloads", the
-//! cold log and its two-level index), as the baseline of ours: a log of records, and chunks of 32 entries on the disk,
-//! whose addresses alone are in memory. It is loaded once and then only read: a chunk, then a record.
+//! cold log and its two-level index), as the baseline of our cold tier. It is a log of records, and chunks of 32
+//! entries on disk; only the addresses of the chunks are in memory. It is loaded once and then only read: a chunk, then
+//! a record.
 
 use std::{
     collections::HashMap,
@@ -20,23 +21,22 @@ use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitRecor
 use crate::error::Result;
 
 const PAGE: usize = 4096;
-/// Entries of a chunk, and how many of them are taken in the mean: so few chunks are too small that what they lack is
-/// kept in memory.
+/// Entries of a chunk, and the mean number in use. Few chunks overflow at this mean, so the overflow is kept in memory.
 const ENTRIES: usize = 32;
 const MEAN: u64 = 20;
 const CHUNK: usize = 8 * ENTRIES;
 /// Bits of an address; a tag is above them.
 const ADDRESS: u32 = 48;
-/// Bytes of entries that are put into their chunks at a time while the index is made.
+/// Bytes of entries that are placed into their chunks in one pass while the index is built.
 const PART: usize = 64 << 20;
-/// Pages that are read at a time while it is.
+/// Pages that one read takes while the index is built.
 const WINDOW: usize = 256;
 
-/// A page in memory, as direct I/O wants it.
+/// A page in memory, aligned for direct I/O.
 #[repr(align(4096))]
 struct Page([u8; PAGE]);
 
-/// Pages that follow each other.
+/// Consecutive pages.
 #[repr(align(4096))]
 struct Window([u8; WINDOW * PAGE]);
 
@@ -46,18 +46,18 @@ impl Page {
     }
 }
 
-/// The end of the log, while it is loaded.
+/// The end of the log during the load.
 struct Tail {
     page: Box<Page>,
     filled: usize,
     pages: u64,
 }
 
-/// What is in memory of the index.
+/// The part of the index in memory.
 struct Index {
-    /// Where each chunk is in the log of chunks.
+    /// The position of each chunk in the log of chunks.
     chunks: Vec<u64>,
-    /// Records by hash that have found their chunk full.
+    /// Records by hash whose chunk was full.
     surplus: HashMap<u64, Vec<u64>, FixedState>,
 }
 
@@ -72,7 +72,7 @@ fn hash(key: &[u8]) -> u64 {
     FixedState::with_seed(7).hash_one(key)
 }
 
-/// 0 is none, so addresses count from 1.
+/// 0 means no entry, so addresses count from 1.
 fn entry(hash: u64, address: u64) -> u64 {
     hash << ADDRESS | (address + 1)
 }
@@ -98,7 +98,7 @@ impl F2Cold {
         Ok(store)
     }
 
-    /// Makes the index of all that was loaded.
+    /// Builds the index of all loaded records.
     fn index(&self) -> Result<()> {
         if self.chunks.get().is_some() {
             return Ok(());
@@ -130,7 +130,7 @@ impl F2Cold {
                 chunk.iter().try_for_each(|entry| file.write_all(&entry.to_le_bytes()))?;
             }
         }
-        // Direct reads are of whole pages.
+        // Direct reads need whole pages.
         file.write_all(&vec![0; PAGE - (chunks as usize * CHUNK) % PAGE])?;
         file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
         let set = self.chunks.set((open(&path)?, index));
@@ -138,7 +138,7 @@ impl F2Cold {
         Ok(())
     }
 
-    /// Ends the log, and counts its records.
+    /// Finishes the log, and counts its records.
     fn finish(&self) -> Result<u64> {
         self.tail.lock().turn(&self.records)?;
         self.records.sync_all()?;
@@ -147,7 +147,7 @@ impl F2Cold {
         Ok(records)
     }
 
-    /// Gives the key and the address of every record.
+    /// Passes the key and the address of every record to `each`.
     fn each(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
         let (pages, mut window) = (self.tail.lock().pages, Box::new(Window([0; WINDOW * PAGE])));
         for first in (0..pages).step_by(WINDOW) {
@@ -164,7 +164,7 @@ impl F2Cold {
         Ok(())
     }
 
-    /// The value of a record that lies at an address, if it is of the key.
+    /// Reads the record at an address, if it has this key.
     fn read(&self, address: u64, key: &[u8], page: &mut Page, visit: &mut Visit<'_>) -> Result<bool> {
         self.records.read_exact_at(&mut page.0, address / PAGE as u64 * PAGE as u64)?;
         let found = record(&page.0, address as usize % PAGE).filter(|(its, _)| *its == key);
@@ -174,7 +174,7 @@ impl F2Cold {
 }
 
 impl Tail {
-    /// Writes the page, if it has anything.
+    /// Writes the page, unless it is empty.
     fn turn(&mut self, file: &File) -> Result<()> {
         if self.filled > 0 {
             file.write_all_at(&self.page.0, self.pages * PAGE as u64)?;
@@ -189,7 +189,7 @@ fn chunk_of(hash: u64, chunks: u64) -> u64 {
     ((u128::from(hash) * u128::from(chunks)) >> 64) as u64
 }
 
-/// The key and the value of the record that begins at `at` in a page, if one does.
+/// The key and the value of the record at `at` in a page, if there is one.
 fn record(page: &[u8], at: usize) -> Option<(&[u8], &[u8])> {
     let [a, b, c, d] = *page.get(at..)?.first_chunk()?;
     let [key, value] = [[a, b], [c, d]].map(|length| usize::from(u16::from_le_bytes(length)));
@@ -247,7 +247,7 @@ impl Store for F2Cold {
         Err("the cold tier of F2 is loaded once here, and only read then".into())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_until_quiet(&self) -> Result<()> {
         self.index()
     }
 

@@ -1,4 +1,4 @@
-//! What the null store can be told to do wrong, so that the reporting of bad stores can be seen to work.
+//! Deliberate faults of the null store, which test how bad stores are reported.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -13,15 +13,15 @@ use crate::error::Result;
 
 /// One read in this many takes `stall_us` longer.
 const STALLS: u64 = 1000;
-/// Bytes that each read takes and keeps.
+/// Bytes that each read allocates and keeps.
 const HOARDED: usize = 1 << 20;
-/// Where nothing stops it, it stops itself at this many times the budget.
+/// If no limit stops it, it stops at this many times the budget.
 const ENOUGH: usize = 16;
 
 /// A fault by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// Reads say that there is no record.
+    /// Reads claim that there is no record.
     Lie,
     /// Reads never end.
     Hang,
@@ -31,7 +31,7 @@ enum Fault {
     Fail,
 }
 
-/// The settings `fault` and `stall_us`, which count for reads of records.
+/// The settings `fault` and `stall_us`, which apply to reads of records.
 #[derive(Debug)]
 pub(super) struct Faults {
     fault: Option<Fault>,
@@ -42,7 +42,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// `None` if it was told nothing.
+    /// `None` without these settings.
     pub(super) fn new(options: &Options<'_>) -> Result<Option<Self>> {
         let (mut fault, mut stall) = (None, None);
         for (name, value) in options.settings {
@@ -64,12 +64,12 @@ impl Faults {
         Ok((fault.is_some() || stall.is_some()).then_some(Faults { fault, stall, memory, reads, hoard }))
     }
 
-    /// Whether answers are to be checked, so that a lie comes out.
+    /// Whether answers must be checked, so that a lie is detected.
     pub(super) fn lies(&self) -> bool {
         self.fault == Some(Fault::Lie)
     }
 
-    /// A read begins.
+    /// Applies the fault at the start of a read.
     pub(super) fn strike(&self) -> Result<()> {
         if let Some(stall) = self.stall.filter(|_| self.reads.fetch_add(1, Relaxed) % STALLS == STALLS / 2) {
             thread::sleep(stall);

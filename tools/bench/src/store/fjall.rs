@@ -11,16 +11,16 @@ use super::{
 };
 use crate::error::Result;
 
-/// Share of the budget for its block cache, in percent. Its guide says 20 to 25, since it also reads through the page
-/// cache.
+/// Share of the budget for its block cache, in percent. Its guide recommends 20 to 25, since it also reads through the
+/// page cache.
 const CACHE_PERCENT: usize = 25;
-/// A memtable is at most this part of the budget: there are several while they are flushed.
+/// A memtable gets at most this fraction of the budget, since several exist during flushes.
 const MEMTABLE_PART: usize = 16;
 /// The sizes of a memtable, in bytes; its guide says at most 64 MiB.
 const MEMTABLE: (usize, usize) = (1 << 20, 64 << 20);
 /// Bits of the Bloom filters for each record.
 const BLOOM_BITS: f32 = 10.0;
-/// Flushes and compactions at once, on two cores.
+/// Concurrent flushes and compactions, on two cores.
 const WORKERS: usize = 2;
 
 /// An open database with one keyspace.
@@ -28,7 +28,7 @@ pub(super) struct Fjall {
     database: Database,
     keyspace: Keyspace,
     stripes: Stripes,
-    /// Shares the syncs, where writes wait for one.
+    /// Shares the syncs, if writes wait for one.
     syncs: Option<Group<()>>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn open(options: &Options<'_>) -> Result<Box<dyn Store>> {
 }
 
 impl Fjall {
-    /// Waits for the disk, where a write does.
+    /// Waits for the disk, if a write must.
     fn persist(&self) -> Result<()> {
         let Some(syncs) = &self.syncs else { return Ok(()) };
         let sync = |all: &[()]| {

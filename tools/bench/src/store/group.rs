@@ -1,4 +1,4 @@
-//! Work of several threads that share one transaction or one sync.
+//! Group commit: several threads share one transaction or one sync.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,8 +6,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::Result;
 
-/// Collects what threads want done while a commit is under way, and hands all of it to the next one. A store with one
-/// writer at a time shares its commits, and so its syncs, in this way among any number of threads.
+/// Collects the work that threads submit while a commit is in progress, and passes all of it to the next commit. So a
+/// store with a single writer shares its commits and syncs among any number of threads.
 #[derive(Debug)]
 pub(super) struct Group<W> {
     queue: Mutex<Queue<W>>,
@@ -17,12 +17,12 @@ pub(super) struct Group<W> {
 #[derive(Debug)]
 struct Queue<W> {
     waiting: Vec<W>,
-    /// Where the outcome of what waits will be.
+    /// Receives the outcome of the waiting work.
     outcome: Arc<OnceLock<Outcome>>,
     busy: bool,
 }
 
-/// For each piece of work whether it was done, or what went wrong with all of them.
+/// Whether each item of work was done, or the error of the whole commit.
 type Outcome = std::result::Result<Vec<bool>, String>;
 
 impl<W> Group<W> {
@@ -33,8 +33,8 @@ impl<W> Group<W> {
         }
     }
 
-    /// Waits until `work` has been part of a commit, and gives whether it was done. `commit` does all the work that it
-    /// is given; one of the waiting threads calls its own.
+    /// Waits until a commit includes `work`, and returns whether it was done. `commit` does all the work passed to it;
+    /// one of the waiting threads calls its own.
     pub(super) fn submit(&self, work: W, commit: impl FnOnce(&[W]) -> Result<Vec<bool>>) -> Result<bool> {
         let mut queue = self.queue.lock();
         let (number, outcome) = (queue.waiting.len(), Arc::clone(&queue.outcome));
@@ -58,7 +58,7 @@ impl<W> Group<W> {
 }
 
 impl<W> Queue<W> {
-    /// Takes what waits; what comes later is of the next commit.
+    /// Takes the waiting work; later work belongs to the next commit.
     fn take(&mut self) -> Vec<W> {
         self.busy = true;
         self.outcome = Arc::default();

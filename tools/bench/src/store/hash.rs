@@ -4,14 +4,14 @@ use ecotone::{HashKeyspace, HashOptions};
 
 use super::{
     Change, Durability, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
-    house::{House, NAME, visit_value},
+    database::{EcotoneStore, NAME, visit_value},
 };
 use crate::error::Result;
 
-/// Components of the memory that are its index.
+/// Memory components that form its index.
 const INDEX: [&str; 2] = ["hash index", "cold index"];
 
-/// The engine's numbers that only rise; all others are levels.
+/// The engine's counters that only rise; all other numbers are gauges.
 const COUNTERS: [&str; 8] = [
     "index_doublings",
     "read_cache_evictions",
@@ -26,13 +26,13 @@ const COUNTERS: [&str; 8] = [
 /// An open database with one keyspace.
 #[derive(Debug)]
 pub(super) struct Hash {
-    house: House,
+    house: EcotoneStore,
     keyspace: HashKeyspace,
 }
 
 impl Hash {
     pub(super) fn open(options: &Options<'_>) -> Result<Self> {
-        let house = House::open(options)?;
+        let house = EcotoneStore::open(options)?;
         let plain = HashOptions::default();
         let logged = if options.durability == Durability::None { plain.unlogged() } else { plain };
         let chosen = options.of_keyspace().fold(logged, |chosen, (name, value)| chosen.set(name, value));
@@ -69,7 +69,7 @@ impl Store for Hash {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_until_quiet(&self) -> Result<()> {
         self.house.settle(|| self.keyspace.stats().counters.iter().map(|(_, value)| value).sum())
     }
 

@@ -1,4 +1,4 @@
-//! The stores by name, and what a runner must know of them before it opens one.
+//! The stores by name, and their properties that a runner needs before it opens one.
 
 use std::{error::Error, fmt};
 
@@ -39,38 +39,38 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether it reads through the kernel's page cache, so that only a memory cgroup of the budget's size holds it to
-    /// the budget.
+    /// Whether it reads through the kernel's page cache, so that only a memory cgroup of the budget's size enforces the
+    /// budget.
     pub(crate) fn uses_page_cache(self) -> bool {
         matches!(self, Kind::Lmdb | Kind::Redb | Kind::Fjall | Kind::Sled | Kind::BfTree)
     }
 
-    /// Whether what was loaded is still there after its process was killed in a later run.
+    /// Whether loaded data survives a kill of its process in a later run.
     pub(crate) fn survives_kill(self) -> bool {
         self.has_log()
     }
 
-    /// Whether it has a log, and so other durabilities than none.
+    /// Whether it has a log, and so supports durabilities other than none.
     pub(crate) fn has_log(self) -> bool {
         !matches!(self, Kind::BfTree | Kind::Map | Kind::F2Cold)
     }
 
-    /// Variables of the environment that its process gets, unless they are set already.
+    /// Environment variables of its process, unless they are set already.
     pub(crate) fn environment(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            // With a heap for every thread it keeps much more memory than its budget (docs/rivals.md).
+            // With one heap for every thread it keeps much more memory than its budget (docs/rivals.md).
             Kind::Rocksdb => &[("MALLOC_ARENA_MAX", "2")],
             _ => &[],
         }
     }
 
-    /// Whether it is Ecotone, which has options of its own.
+    /// Whether it is Ecotone, which has engine options.
     pub(crate) fn is_ours(self) -> bool {
         matches!(self, Kind::Tree | Kind::Hash | Kind::Lsm | Kind::Adaptive)
     }
 
-    /// Whether its statistics count requests to the device. Of the others only the kernel knows them, and their own
-    /// numbers are 0.
+    /// Whether its statistics count device requests. For the other stores only the kernel counts them, and their own
+    /// counters are 0.
     pub(crate) fn counts_device_io(self) -> bool {
         self.is_ours() || self == Kind::Null
     }
@@ -83,7 +83,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The error for a store that this benchmark was built without.
+/// The error for a store that was not built in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unavailable(pub(crate) Kind);
 

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::error::Result;
 
-/// The most that a database may grow to; nothing is reserved for it.
+/// The maximum size of a database; nothing is reserved for it.
 const MAP_BYTES: usize = 256 << 30;
-/// Threads that may read at once.
+/// The maximum number of concurrent readers.
 const READERS: u32 = 1024;
 
 /// An open environment with its one unnamed database.

@@ -1,5 +1,4 @@
-//! A sharded hash map behind locks: what a program would have if all of its data were in memory and nothing had to
-//! last.
+//! A sharded hash map behind locks: the baseline of a program whose data fits in memory and need not be durable.
 
 use std::{
     collections::HashMap,
@@ -14,19 +13,19 @@ use parking_lot::RwLock;
 use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitRecord};
 use crate::{error::Result, value};
 
-/// Few threads meet on a lock that is not of their key.
+/// Enough that threads rarely contend for a lock of different keys.
 const SHARDS: usize = 256;
 
 type Shard = HashMap<Box<[u8]>, Box<[u8]>, FixedState>;
 
-/// The records, and where they are between two runs.
+/// The records, and the file that keeps them between runs.
 pub(super) struct Map {
     shards: Box<[RwLock<Shard>]>,
     path: PathBuf,
 }
 
 impl Map {
-    /// With what the last run left. It ignores the budget.
+    /// Loads what the last run left. It ignores the budget.
     pub(super) fn open(options: &Options<'_>) -> Result<Self> {
         if options.durability != Durability::None {
             return Err("a map has no log; only --durability none can be had".into());
@@ -39,7 +38,7 @@ impl Map {
     }
 
     fn shard(&self, key: &[u8]) -> &RwLock<Shard> {
-        // Other bits than those that tell places within a shard.
+        // These bits differ from those that choose a position within a shard.
         &self.shards[value::identity(key) as usize % SHARDS]
     }
 
@@ -105,7 +104,7 @@ impl Store for Map {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_until_quiet(&self) -> Result<()> {
         Ok(())
     }
 

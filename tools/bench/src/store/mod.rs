@@ -1,7 +1,8 @@
-//! What is measured: one key-value store, behind the few methods that the workloads need.
+//! The key-value stores under test, behind the few methods that the workloads need.
 
 #[cfg(feature = "bf-tree")]
 mod bf_tree;
+mod database;
 mod f2_cold;
 mod fault;
 #[cfg(feature = "fjall")]
@@ -9,7 +10,6 @@ mod fjall;
 #[cfg(any(feature = "lmdb", feature = "redb", feature = "fjall", feature = "sled"))]
 mod group;
 mod hash;
-mod house;
 mod kind;
 #[cfg(feature = "lmdb")]
 mod lmdb;
@@ -52,10 +52,10 @@ pub(crate) enum Durability {
     Sync,
 }
 
-/// What is said where the workload `adapt` is asked of other stores.
+/// The error if the workload `adapt` runs on other stores.
 const NEVER_ADAPTS: &str = "this store does not adapt: the workload adapt is of the store adaptive alone";
 
-/// How a store is opened.
+/// The options for opening a store.
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
     /// A directory of its own.
@@ -67,8 +67,8 @@ pub(crate) struct Options<'a> {
     pub(crate) settings: &'a [(String, String)],
 }
 
-/// The option of a database, and not of its keyspace, that can be set: bytes of all indexes and filters of tables at
-/// most. What is stored does not depend on it.
+/// A setting of the database rather than the keyspace: the maximum bytes of all indexes and filters of tables. Stored
+/// data does not depend on it.
 pub(crate) const TABLE_CACHE: &str = "table_cache";
 
 impl Options<'_> {
@@ -83,18 +83,18 @@ impl Options<'_> {
     }
 }
 
-/// A number of an engine.
+/// A number that an engine reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Number {
-    /// Rises; what counts is by how much.
+    /// A counter; only its increase matters.
     Count(u64),
-    /// Stands where it stands.
+    /// A gauge.
     Level(u64),
 }
 
 impl Number {
-    /// The number itself.
+    /// The plain number.
     pub(crate) fn value(self) -> u64 {
         match self {
             Number::Count(value) | Number::Level(value) => value,
@@ -102,7 +102,7 @@ impl Number {
     }
 }
 
-/// Numbers of a store since it was opened.
+/// Statistics of a store since its open.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stats {
     /// Requests to the device.
@@ -111,14 +111,14 @@ pub(crate) struct Stats {
     /// Bytes of these requests.
     pub(crate) read_bytes: u64,
     pub(crate) write_bytes: u64,
-    /// Memory that the index takes now.
+    /// Memory that the index uses now.
     pub(crate) index_bytes: u64,
     /// The engine's own counters.
     pub(crate) engine: BTreeMap<String, Number>,
 }
 
 impl Stats {
-    /// The numbers of the time since `before`; levels as they are now.
+    /// The statistics since `before`; gauges keep their current value.
     pub(crate) fn since(&self, before: &Stats) -> Stats {
         let engine = self.engine.iter().map(|(name, number)| {
             let number = match (number, before.engine.get(name)) {
@@ -138,7 +138,7 @@ impl Stats {
     }
 }
 
-/// What is said where a queue is asked of stores that have none.
+/// The error if a queue runs on stores that do not support it.
 const NO_QUEUE: &str = "this store has no call that removes a record if it is the one that was read: the workloads queue and drain are of others";
 
 /// The first or the last record in key order.
@@ -148,26 +148,26 @@ pub(crate) enum End {
     Last,
 }
 
-/// Gets a value that was read, or `None` where there is none.
+/// Receives the value that was read, or `None` if there is none.
 pub(crate) type Visit<'a> = dyn FnMut(Option<&[u8]>) + 'a;
-/// Gets the number of the key among those asked for, and its value.
+/// Receives the index of the key among those requested, and its value.
 pub(crate) type VisitMany<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
-/// Gets the key and the value of a record.
+/// Receives the key and the value of a record.
 pub(crate) type VisitRecord<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
-/// Makes a new value from an old one, perhaps several times.
+/// Computes a new value from the old one; may be called several times.
 pub(crate) type Change<'a> = dyn FnMut(Option<&[u8]>) -> Vec<u8> + 'a;
 /// A key and its value, to be written.
 pub(crate) type Record<'a> = (&'a [u8], &'a [u8]);
 
 /// An open store; many threads use it at once.
 pub(crate) trait Store: Send + Sync {
-    /// Whether reads give what was written. Only the null store says no, and its answers are not checked.
+    /// Whether reads return written values. False only for the null store, whose answers are not checked.
     fn remembers(&self) -> bool {
         true
     }
     /// Reads one value.
     fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()>;
-    /// Reads many values; a store that has no call for it reads them one by one.
+    /// Reads many values; a store without such a call reads them one by one.
     fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
         keys.iter().enumerate().try_for_each(|(number, key)| self.get(key, &mut |value| visit(number, value)))
     }
@@ -177,13 +177,13 @@ pub(crate) trait Store: Send + Sync {
     fn insert_batch(&self, records: &[Record<'_>]) -> Result<()>;
     /// Reads at most `length` records in key order from `start` on.
     fn scan(&self, start: &[u8], length: usize, visit: &mut VisitRecord<'_>) -> Result<()>;
-    /// Reads a value and writes the one that `change` makes of it, atomically.
+    /// Reads a value and writes the result of `change`, atomically.
     fn update(&self, key: &[u8], change: &mut Change<'_>) -> Result<()>;
     /// Reads the record at an end, if there is one.
     fn end(&self, end: End, visit: &mut VisitRecord<'_>) -> Result<()> {
         if end == End::First { self.scan(&[], 1, visit) } else { Err(NO_QUEUE.into()) }
     }
-    /// Removes a record if it is there with this value, and gives whether it was.
+    /// Removes a record if it has this value, and returns whether it did.
     fn take(&self, _key: &[u8], _value: &[u8]) -> Result<bool> {
         Err(NO_QUEUE.into())
     }
@@ -191,19 +191,19 @@ pub(crate) trait Store: Send + Sync {
     fn adapt(&self) -> Result<()> {
         Err(NEVER_ADAPTS.into())
     }
-    /// Whether it is still at that.
+    /// Whether it is still adapting.
     fn is_adapting(&self) -> bool {
         false
     }
-    /// Brings everything into the data files and waits until the background has nothing left to do.
-    fn settle(&self) -> Result<()>;
-    /// Numbers since it was opened.
+    /// Flushes everything to the data files and waits until background work is done.
+    fn wait_until_quiet(&self) -> Result<()>;
+    /// Statistics since the open.
     fn stats(&self) -> Stats;
-    /// Closes it; nothing is lost.
+    /// Closes the store without losing data.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// Opens a store, or makes it. The error is [`Unavailable`] for a store that this benchmark was built without.
+/// Opens a store, or creates it. The error is [`Unavailable`] for a store that was not built in.
 pub(crate) fn open(kind: Kind, options: &Options<'_>) -> Result<Box<dyn Store>> {
     let open = opener(kind).ok_or(Unavailable(kind))?;
     match options.settings.first() {
@@ -214,10 +214,10 @@ pub(crate) fn open(kind: Kind, options: &Options<'_>) -> Result<Box<dyn Store>> 
     }
 }
 
-/// Opens stores of one kind.
+/// Opens a store of one kind.
 pub(crate) type Opener = fn(&Options<'_>) -> Result<Box<dyn Store>>;
 
-/// How a store of this kind is opened, if it was built in.
+/// The opener for this kind, if it was built in.
 pub(crate) fn opener(kind: Kind) -> Option<Opener> {
     match kind {
         Kind::Tree => Some(|options| Ok(Box::new(Ordered::open(Engine::Tree, options)?))),

@@ -1,4 +1,4 @@
-//! The store that keeps nothing.
+//! The null store, which keeps nothing.
 
 use super::{Change, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, fault::Faults};
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::error::Result;
 /// Does nothing. A run over it measures the harness: drawing operations, making keys and values, timing.
 #[derive(Debug)]
 pub(super) struct Null {
-    /// What its reads do wrong, if it was told to.
+    /// The faults of its reads, if configured.
     faults: Option<Faults>,
 }
 
@@ -58,7 +58,7 @@ impl Store for Null {
         Ok(true)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_until_quiet(&self) -> Result<()> {
         Ok(())
     }
 

@@ -1,18 +1,18 @@
-//! Ecotone with an engine that keeps its records in order.
+//! Ecotone with an ordered engine.
 
 use ecotone::{Engine, Hint, Keyspace, KeyspaceOptions, Swap};
 
 use super::{
     Change, Durability, End, NEVER_ADAPTS, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
-    house::{House, NAME, visit_value},
+    database::{EcotoneStore, NAME, visit_value},
 };
 use crate::error::Result;
 
-/// Names of the engines' numbers that go on moving while pages are reorganised, or tables compacted, in the background.
+/// Names of the engine counters that rise while pages are reorganised or tables compacted in the background.
 const MOVING: [&str; 2] = ["overflow_pages", "compactions"];
-/// Name of the engines' level for the memory of their index.
+/// Name of the engine gauge for the memory of its index.
 const INDEX: &str = "index_bytes";
-/// The engines' numbers that are levels; all others are counters that only rise.
+/// The engine's numbers that are gauges; all others are counters that only rise.
 const LEVELS: [&str; 26] = [
     INDEX,
     "writer_delay_p50_us",
@@ -48,14 +48,14 @@ const LEVELS: [&str; 26] = [
 /// An open database with one keyspace.
 #[derive(Debug)]
 pub(super) struct Ordered {
-    house: House,
+    house: EcotoneStore,
     keyspace: Keyspace,
     adapts: bool,
 }
 
 impl Ordered {
     pub(super) fn open(engine: Engine, options: &Options<'_>) -> Result<Self> {
-        let house = House::open(options)?;
+        let house = EcotoneStore::open(options)?;
         let plain = KeyspaceOptions::default().engine(engine);
         let logged = if options.durability == Durability::None { plain.unlogged() } else { plain };
         let chosen = options.of_keyspace().fold(logged, |chosen, (name, value)| chosen.set(name, value));
@@ -123,7 +123,7 @@ impl Store for Ordered {
         self.keyspace.shapes().iter().any(|range| range.shape.starts_with("to be") && range.reason == "hint")
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_until_quiet(&self) -> Result<()> {
         self.house.settle(|| {
             let counters = self.keyspace.stats().counters;
             MOVING.iter().map(|name| find(&counters, name)).sum()

@@ -1,4 +1,4 @@
-//! Waiting until a store has nothing left to do.
+//! Waits until a store has finished its background work.
 
 use std::{
     thread,
@@ -7,15 +7,15 @@ use std::{
 
 use crate::error::Result;
 
-/// How long nothing may move before the store counts as settled.
+/// A store counts as settled if nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(300);
-/// Between two looks.
+/// Interval between checks.
 const LOOK: Duration = Duration::from_millis(20);
 /// Longest wait for a store to settle.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Waits until no job runs and nothing has moved for a while. `activity` gives the number of running jobs, and a number
-/// that moves while there is work.
+/// Waits until no job runs and nothing has changed for a while. `activity` returns the number of running jobs, and a
+/// number that changes while there is work.
 pub(super) fn wait(activity: impl Fn() -> (u64, u64)) -> Result<()> {
     let (begin, mut since, mut last) = (Instant::now(), Instant::now(), activity());
     while since.elapsed() < QUIET {

@@ -17,10 +17,10 @@ use crate::error::Result;
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bench");
 /// Share of the budget for its cache, in percent; the rest is for transactions and for the page cache below it.
 const CACHE_PERCENT: usize = 50;
-/// Without durability a transaction is durable all the same when so large a part of the budget may be in pages of those
-/// before it: they stay in memory until then, and pages that they left are used again only after it.
+/// Without durability, a transaction is still durable when the pages of the transactions before it may take this
+/// fraction of the budget. Their pages stay in memory until then, and freed pages are reused only after it.
 const PENDING_PART: usize = 8;
-/// About what a transaction of several threads changes, in bytes: 16 pages.
+/// The approximate size of a transaction of several threads, in bytes: 16 pages.
 const TRANSACTION: usize = 16 * 4096;
 
 /// An open database with one table.
@@ -29,7 +29,7 @@ pub(super) struct Redb {
     group: Group<Write>,
     /// Whether a commit waits for the disk.
     durable: bool,
-    /// Otherwise one of so many does.
+    /// Otherwise one commit in this many does.
     durable_every: u64,
     commits: AtomicU64,
 }
@@ -45,7 +45,7 @@ pub(super) fn open(options: &Options<'_>) -> Result<Box<dyn Store>> {
         durable_every: (options.memory / PENDING_PART / TRANSACTION).max(1) as u64,
         commits: AtomicU64::new(0),
     };
-    // Makes the table, so that readers find it.
+    // Creates the table, so that readers find it.
     redb.commit(&[])?;
     Ok(Box::new(redb))
 }

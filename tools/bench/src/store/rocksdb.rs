@@ -10,19 +10,19 @@ use super::{
 };
 use crate::error::Result;
 
-/// Name of the column family that a database begins with.
+/// Name of the default column family.
 const FAMILY: &str = "default";
-/// Size of a block of records in bytes, as our pages.
+/// Size of a data block in bytes, like our pages.
 const BLOCK: usize = 4096;
 /// Bits of the Bloom filters for each record.
 const BLOOM_BITS: f64 = 10.0;
-/// Two write buffers have this share of the budget, in percent: what TreeLine's evaluation gave them.
+/// Two write buffers share this percentage of the budget, as in TreeLine's evaluation.
 const WRITE_BUFFERS_PERCENT: usize = 31;
-/// Compactions and flushes at once, on two cores.
+/// Concurrent compactions and flushes, on two cores.
 const BACKGROUND_JOBS: i32 = 2;
-/// The smallest write buffer, and the sizes of a file.
+/// The smallest write buffer, and the unit of file sizes.
 const MIB: usize = 1 << 20;
-/// Its numbers that cost nothing to ask for, and our names for them.
+/// Cheap properties, and our names for them.
 const PROPERTIES: [(&str, &str); 6] = [
     ("rocksdb.block-cache-usage", "cache_bytes"),
     ("rocksdb.cur-size-all-mem-tables", "write_buffer_bytes"),
@@ -32,7 +32,7 @@ const PROPERTIES: [(&str, &str); 6] = [
     ("rocksdb.num-running-compactions", "running_compactions"),
 ];
 
-/// What all files have, in words.
+/// The property with aggregated facts of all files, as text.
 const FILES: &str = "rocksdb.aggregated-table-properties";
 
 /// An open database with one column family.
@@ -89,7 +89,7 @@ fn table(cache: &Cache) -> BlockBasedOptions {
     table
 }
 
-/// Bytes of the index blocks of all files: what is in the block cache when all of them were asked for.
+/// Bytes of the index blocks of all files: their size in the block cache once all were read.
 fn index_bytes(files: &str) -> Option<u64> {
     let (_, of_index) = files.split_once("; index block size")?;
     let (_, number) = of_index.split_once('=')?;

@@ -10,8 +10,8 @@ use ::sled::{Batch, Config, Db, Mode};
 use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitRecord, group::Group};
 use crate::error::Result;
 
-/// Share of the budget for its cache, in percent: a byte of it was seen to take three of memory, and the page table is
-/// beside it.
+/// Share of the budget for its cache, in percent. A cached byte was measured to take three bytes of memory, and the
+/// page table needs more.
 const CACHE_PERCENT: usize = 25;
 
 /// Longest wait for the lock of a database.
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// An open database with its one unnamed tree.
 pub(super) struct Sled {
     database: Db,
-    /// Shares the syncs, where writes wait for one.
+    /// Shares the syncs, if writes wait for one.
     syncs: Option<Group<()>>,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn open(options: &Options<'_>) -> Result<Box<dyn Store>> {
     Ok(Box::new(Sled { database, syncs }))
 }
 
-/// Threads of a database that was just closed hold its lock for a moment longer.
+/// Opens the database, and retries: threads of a database that was just closed hold its lock for a moment longer.
 fn open_when_free(configuration: &Config) -> ::sled::Result<Db> {
     let begin = Instant::now();
     loop {
@@ -51,7 +51,7 @@ fn open_when_free(configuration: &Config) -> ::sled::Result<Db> {
 }
 
 impl Sled {
-    /// Waits for the disk, where a write does.
+    /// Waits for the disk, if a write must.
     fn persist(&self) -> Result<()> {
         let Some(syncs) = &self.syncs else { return Ok(()) };
         let sync = |all: &[()]| {

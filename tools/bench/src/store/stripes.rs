@@ -1,13 +1,13 @@
-//! Locks that make reading and then writing atomic over a store that has no such operation for plain writes.
+//! Striped locks: they make a read and a write atomic over a store that has no such operation for plain writes.
 
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::value;
 
-/// Few threads meet on a lock that is not of their key.
+/// Enough that threads rarely contend for a lock of different keys.
 const LOCKS: usize = 4096;
 
-/// A lock for each of many sets of keys. Every writer of a key holds the lock of the key.
+/// A lock for each stripe of keys. Every writer of a key holds the key's lock.
 #[derive(Debug)]
 pub(super) struct Stripes {
     locks: Box<[Mutex<()>]>,
@@ -23,7 +23,7 @@ impl Stripes {
         self.locks[stripe(key)].lock()
     }
 
-    /// Locks several keys, in the order that all threads keep.
+    /// Locks several keys, in the order that all threads use.
     pub(super) fn lock_all<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Vec<MutexGuard<'_, ()>> {
         let mut stripes: Vec<usize> = keys.map(stripe).collect();
         stripes.sort_unstable();

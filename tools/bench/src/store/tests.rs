@@ -1,4 +1,4 @@
-//! The contract that every store keeps, over all that are built in.
+//! The contract of every store, tested for all that are built in.
 
 use std::{collections::BTreeMap, env, thread};
 
@@ -9,7 +9,7 @@ use super::*;
 
 const MEMORY: usize = 32 << 20;
 
-/// A directory on a real disk, for direct I/O: that of this test.
+/// This test's directory, on a real disk for direct I/O.
 fn directory() -> TempDir {
     let own = env::current_exe().unwrap();
     tempfile::tempdir_in(own.parent().unwrap()).unwrap()
@@ -19,7 +19,7 @@ fn open_with(kind: Kind, directory: &TempDir, durability: Durability) -> Result<
     open(kind, &Options { directory: &directory.path().join("db"), memory: MEMORY, durability, settings: &[] })
 }
 
-/// Every store that is built in and keeps whatever is written, at every durability that it has.
+/// Every built-in store that remembers its writes, at every durability that it supports.
 fn each(test: impl Fn(&dyn Fn() -> Box<dyn Store>)) {
     let is_whole = |kind: &Kind| ![Kind::Null, Kind::F2Cold].contains(kind) && opener(*kind).is_some();
     for kind in Kind::value_variants().iter().copied().filter(is_whole) {
@@ -62,7 +62,7 @@ fn multi_get(store: &dyn Store, keys: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
     answers.into_values().collect()
 }
 
-/// What is found from a key on; `None` where keys have no order.
+/// The records from a key on; `None` if keys are unordered.
 fn scan(store: &dyn Store, start: &[u8], length: usize) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut found = Vec::new();
     match store.scan(start, length, &mut |key, value| found.push((key.to_vec(), value.to_vec()))) {
@@ -79,7 +79,7 @@ fn insert_batch(store: &dyn Store, records: &BTreeMap<Vec<u8>, Vec<u8>>) {
     store.insert_batch(&records).unwrap();
 }
 
-/// All of what was written is there, by every way of reading.
+/// Checks by every way of reading that all written records are there.
 fn check(store: &dyn Store, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
     let all: Vec<_> = model.clone().into_iter().collect();
     let (start, _) = &all[all.len() / 3];
@@ -94,7 +94,7 @@ fn check(store: &dyn Store, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
     assert_eq!(get(store, b"none"), None);
 }
 
-/// The record at an end, of a store that tells it.
+/// The first or last record, if the store supports that.
 fn at_end(store: &dyn Store, end: End) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut found = None;
     store.end(end, &mut |key, value| found = Some((key.to_vec(), value.to_vec()))).unwrap();
@@ -136,7 +136,7 @@ fn what_was_written_is_read() {
         insert_batch(&*store, &batch);
         model.extend(batch);
         check(&*store, &model);
-        store.settle().unwrap();
+        store.wait_until_quiet().unwrap();
         check(&*store, &model);
         store.close().unwrap();
     });
@@ -237,7 +237,7 @@ fn the_cold_tier_of_f2_is_loaded_once_and_then_read() {
     let open = || open_with(Kind::F2Cold, &directory, Durability::None).unwrap();
     let store = open();
     (0..RECORDS).for_each(|number| store.insert(&key(number), &value(number, 1)).unwrap());
-    store.settle().unwrap();
+    store.wait_until_quiet().unwrap();
     assert!(store.insert(&key(0), b"new").unwrap_err().to_string().contains("only read"));
     store.close().unwrap();
     let store = open();
@@ -247,7 +247,7 @@ fn the_cold_tier_of_f2_is_loaded_once_and_then_read() {
     assert!((0.4..0.5).contains(&bytes), "{bytes} bytes a key");
 }
 
-/// A key of ten bytes and a place in the file for each block of 4 KiB, in the one index block of each file.
+/// The one index block of each file has a key of ten bytes and a file position for each block of 4 KiB.
 #[cfg(feature = "rocksdb")]
 #[test]
 fn the_index_of_rocksdb_is_counted() {

@@ -1,11 +1,11 @@
-//! What a transaction of a store with one writer carries.
+//! The writes of a transaction, for stores with a single writer.
 
 use super::{Change, Record, group::Group};
 use crate::error::Result;
 
 /// The writable side of a transaction.
 pub(super) trait Table {
-    /// Whether the key has exactly this value, or none.
+    /// Whether the key has exactly this value; `None` means no value.
     fn holds(&self, key: &[u8], value: Option<&[u8]>) -> Result<bool>;
     /// Writes a record.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
@@ -13,14 +13,14 @@ pub(super) trait Table {
     fn remove(&mut self, key: &[u8]) -> Result<()>;
 }
 
-/// A thread's part of a transaction.
+/// One thread's part of a transaction.
 #[derive(Debug)]
 pub(super) enum Write {
     /// Records, all together.
     Put(Vec<(Vec<u8>, Vec<u8>)>),
-    /// A new value, if the old one is still there.
+    /// A new value, if the old one is unchanged.
     Replace { key: Vec<u8>, old: Option<Vec<u8>>, new: Vec<u8> },
-    /// No value, if this one is still there.
+    /// Removes the key, if it still has this value.
     Take { key: Vec<u8>, value: Vec<u8> },
 }
 
@@ -30,7 +30,7 @@ impl Write {
         Write::Put(records.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect())
     }
 
-    /// Carries it out, and gives whether it was done.
+    /// Applies the write, and returns whether it was done.
     pub(super) fn apply(&self, table: &mut impl Table) -> Result<bool> {
         match self {
             Write::Put(records) => records.iter().try_for_each(|(key, value)| table.put(key, value)).map(|()| true),
@@ -41,8 +41,8 @@ impl Write {
     }
 }
 
-/// Reads and writes in one: computes the new value outside of the transaction, and again if the old one has changed
-/// until then.
+/// Read-modify-write: computes the new value outside of the transaction, and retries if the old value has changed
+/// meanwhile.
 pub(super) fn update(
     group: &Group<Write>,
     key: &[u8],

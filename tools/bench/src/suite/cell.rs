@@ -5,13 +5,13 @@ use clap::ValueEnum;
 use super::{compare::Comparison, keys::Keys};
 use crate::{distribution::Shape, store::Durability, warmup::Warmup, workload::Workload};
 
-/// Exponent of Zipf's law where a cell names no other.
+/// Default exponent of Zipf's law.
 const THETA: f64 = 0.99;
-/// The part of all keys that a stretch has where a cell names no other.
+/// Default fraction of all keys in the key range of shape `Stretch`.
 const STRETCH: f64 = 0.1;
-/// Threads that call a store where a cell names no other number.
+/// Default number of threads that call a store.
 const THREADS: u16 = 8;
-/// Least memory that a cell gives, what a database of ours needs.
+/// The smallest memory budget of a cell, which is the minimum of an Ecotone database.
 const LEAST_MEMORY: u64 = 16 << 20;
 
 /// How large a suite is.
@@ -27,7 +27,7 @@ pub(crate) enum Scale {
 }
 
 impl Scale {
-    /// Seconds that are measured.
+    /// Seconds of the measurement.
     pub(super) fn seconds(self) -> f64 {
         match self {
             Scale::Tiny => 0.05,
@@ -36,13 +36,13 @@ impl Scale {
         }
     }
 
-    /// Whether cells begin from a prepared state, or from a store that was only loaded.
+    /// Whether cells start from a prepared state rather than from a fresh load.
     pub(super) fn prepared(self) -> bool {
         self != Scale::Tiny
     }
 }
 
-/// The records that a cell is loaded with. Cells with the same data share a state of each store.
+/// The records of a cell. Cells with the same data share the states of the stores.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Data {
     /// Records at the small and at the full scale.
@@ -56,12 +56,12 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// Synthetic keys, spread evenly.
+    /// Data with synthetic keys, evenly spread.
     pub(super) fn synthetic(small: u64, full: u64, key_size: u64, value_size: u64) -> Self {
         Data { small, full, key_size, value_size, keys: Keys::Synthetic }
     }
 
-    /// The same with other keys.
+    /// Replaces the keys.
     pub(super) fn keys(self, keys: Keys) -> Self {
         Data { keys, ..self }
     }
@@ -75,7 +75,7 @@ impl Data {
         }
     }
 
-    /// Bytes of a record, key and value.
+    /// Bytes of a record: key and value.
     pub(super) fn record_size(&self) -> u64 {
         self.key_size + self.value_size
     }
@@ -85,24 +85,24 @@ impl Data {
         self.records(scale) * self.record_size()
     }
 
-    /// As it stands in the names of cells: `64B`, `osm 1024B`.
+    /// The label in the names of cells: `64B`, `osm 1024B`.
     pub(super) fn label(&self) -> String {
         let keys = self.keys.label().map_or(String::new(), |keys| format!("{keys} "));
         format!("{keys}{}B", self.record_size())
     }
 }
 
-/// The same cell with other settings of the engine, measured in turn with its siblings.
+/// The same cell with other engine settings; variants are measured in turn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Variant {
-    /// Settings by name; a plain cell has one variant without any.
+    /// Settings by name; the plain variant has none.
     pub(super) settings: Vec<(&'static str, &'static str)>,
-    /// The store that knows these settings; without one, all stores of the suite that no other variant names.
+    /// The store of these settings. `None` means all stores of the suite that no other variant names.
     pub(super) store: Option<&'static str>,
 }
 
 impl Variant {
-    /// What follows the name of the store: `forecast=off`, or nothing.
+    /// The suffix of the store's name: `forecast=off`, or nothing.
     pub(super) fn label(&self) -> String {
         self.settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     }
@@ -137,35 +137,35 @@ pub(super) struct Cell {
     pub(super) data: Data,
     pub(super) durability: Durability,
     pub(super) theta: f64,
-    /// The part of all keys that a stretch has.
+    /// The fraction of all keys in the key range.
     pub(super) stretch: f64,
-    /// Memory as a part of the bytes of the records.
+    /// Memory as a fraction of the bytes of the records.
     pub(super) memory: f64,
-    /// Whether it is one point of a curve over memory, and named by that.
+    /// Whether it is one point of a curve over memory, and has the memory in its name.
     pub(super) on_curve: bool,
-    /// What indexes and filters of tables have at most, as a part of the bytes of the records; the usual without one.
+    /// Limit for indexes and filters of tables, as a fraction of the bytes of the records; `None` for the default.
     pub(super) table_cache: Option<f64>,
     pub(super) threads: u16,
     pub(super) batch: u16,
-    /// Part of reads beside the inserts of the workload `insert`.
+    /// The fraction of reads beside the inserts of the workload `insert`.
     pub(super) read_share: f64,
     pub(super) warmup: Warm,
-    /// Workloads that follow each other in stores that stay open, the cell's first, each with its operations a record;
-    /// none where one is measured for a time.
+    /// Consecutive workloads in stores that stay open, starting with the cell's own, each with its operations per
+    /// record; empty if one workload is measured for a time.
     pub(super) phases: &'static [(Workload, f64)],
     pub(super) variants: Vec<Variant>,
-    /// Stores, if not those of the suite.
+    /// Its stores, if they differ from the suite's.
     pub(super) stores: Option<&'static [&'static str]>,
-    /// Stores that take too long for it, or say nothing in it.
+    /// Stores that are excluded, because they take too long or their result is meaningless.
     pub(super) without: &'static [&'static str],
-    /// Stores that only this cell measures, beside those of the chosen ones that it has.
+    /// Additional stores that only this cell measures, besides its share of the chosen ones.
     pub(super) beside: &'static [&'static str],
-    /// What is compared besides throughput against every other store, and the ratios that the paper gives.
+    /// Comparisons with other stores in addition to throughput, and the ratios of the paper.
     pub(super) comparisons: Vec<Comparison>,
 }
 
 impl Cell {
-    /// A cell with the usual threads and exponent; `memory` is a part of the bytes of the records.
+    /// A cell with the default threads and exponent; `memory` is a fraction of the bytes of the records.
     pub(super) fn new(
         workload: Workload,
         distribution: Shape,
@@ -196,63 +196,63 @@ impl Cell {
         }
     }
 
-    /// With a warm-up of so many operations a record.
+    /// Sets a warm-up of this many operations per record.
     pub(super) fn warmup(self, warmup: f64) -> Self {
         Cell { warmup: Warm::Operations(warmup), ..self }
     }
 
-    /// With a warm-up until the device reads of an operation no longer fall.
+    /// Sets a warm-up until the device reads per operation no longer fall.
     pub(super) fn steady(self) -> Self {
         Cell { warmup: Warm::Steady, ..self }
     }
 
-    /// Of phases, one after the other.
+    /// A cell of consecutive phases.
     pub(super) fn of_phases(distribution: Shape, data: &Data, memory: f64, phases: &'static [(Workload, f64)]) -> Self {
         Cell { phases, ..Cell::new(phases[0].0, distribution, data, Durability::None, memory) }
     }
 
-    /// With a stretch of such a part of all keys.
+    /// Sets the fraction of all keys in the key range.
     pub(super) fn stretch(self, stretch: f64) -> Self {
         Cell { stretch, ..self }
     }
 
-    /// Without these of the chosen stores.
+    /// Excludes these of the chosen stores.
     pub(super) fn without(self, without: &'static [&'static str]) -> Self {
         Cell { without, ..self }
     }
 
-    /// With these stores besides the chosen ones.
+    /// Adds these stores to the chosen ones.
     pub(super) fn beside(self, beside: &'static [&'static str]) -> Self {
         Cell { beside, ..self }
     }
 
-    /// With another part of the bytes of the records as memory than the suite has.
+    /// Overrides the suite's memory, as a fraction of the bytes of the records.
     pub(super) fn with_memory(self, memory: f64) -> Self {
         Cell { memory, on_curve: true, ..self }
     }
 
-    /// With so much for indexes and filters of tables, in parts of the bytes of the records.
+    /// Limits the memory for indexes and filters of tables, as a fraction of the bytes of the records.
     pub(super) fn with_table_cache(self, part: f64) -> Self {
         Cell { table_cache: Some(part), ..self }
     }
 
-    /// With so many threads.
+    /// Sets the number of threads.
     pub(super) fn threads(self, threads: u16) -> Self {
         Cell { threads, ..self }
     }
 
-    /// With variants, in place of the plain one.
+    /// Replaces the plain variant with these.
     pub(super) fn variants(self, variants: Vec<Variant>) -> Self {
         Cell { variants, ..self }
     }
 
-    /// With one more comparison.
+    /// Adds a comparison.
     pub(super) fn compare(mut self, comparison: Comparison) -> Self {
         self.comparisons.push(comparison);
         self
     }
 
-    /// Unique in the suite: `A zipfian 64B none`.
+    /// The name, unique in the suite: `A zipfian 64B none`.
     pub(super) fn name(&self) -> String {
         let mut name = value(&self.workload);
         if name.len() == 1 {
@@ -293,12 +293,12 @@ impl Cell {
         ((self.data.bytes(scale) as f64 * self.memory) as u64).max(LEAST_MEMORY)
     }
 
-    /// The most bytes that indexes and filters of tables have.
+    /// The limit in bytes for indexes and filters of tables.
     pub(super) fn table_cache_bytes(&self, scale: Scale) -> Option<u64> {
         self.table_cache.map(|part| (self.data.bytes(scale) as f64 * part) as u64)
     }
 
-    /// The warm-up, as the command line has it.
+    /// The warm-up as a command-line option.
     pub(super) fn warmup_at(&self, scale: Scale) -> Warmup {
         match self.warmup {
             Warm::Operations(a_record) => Warmup::Operations((self.data.records(scale) as f64 * a_record) as u64),
@@ -307,18 +307,18 @@ impl Cell {
         }
     }
 
-    /// The phases with their operations.
+    /// The phases with their numbers of operations.
     pub(super) fn phases_at(&self, scale: Scale) -> impl Iterator<Item = (Workload, u64)> {
         let records = self.data.records(scale) as f64;
         self.phases.iter().map(move |(workload, a_record)| (*workload, (records * a_record) as u64))
     }
 
-    /// What the comparisons of one of its phases are named.
+    /// The name of a phase in comparisons.
     pub(super) fn phase_name(&self, phase: usize) -> String {
         format!("{}, phase {}: {}", self.name(), phase + 1, value(&self.phases[phase].0))
     }
 
-    /// The stores of a variant among the chosen ones.
+    /// The chosen stores that measure a variant.
     pub(super) fn stores_of(&self, variant: &Variant, chosen: &[String]) -> Vec<String> {
         let own = |store: &String| {
             let store = &store.as_str();
@@ -338,14 +338,14 @@ impl Cell {
         stores
     }
 
-    /// Whether the state outlives the cell: a load needs an empty directory, adapting a store that has not adapted, and
-    /// a queue all of its records; they leave nothing that others want.
+    /// Whether the state outlives the cell. A load needs an empty directory, adapting needs a store that has not
+    /// adapted, and a queue needs all of its records; their remaining states are useless to other cells.
     pub(super) fn keeps_state(&self) -> bool {
         let uses_up = |workload: &Workload| *workload == Workload::Adapt || workload.removes();
         self.workload != Workload::Load && !self.phases.iter().map(|(workload, _)| workload).any(uses_up)
     }
 
-    /// The directory of the states of a variant below that of all states.
+    /// The directory of a variant's states, relative to that of all states.
     pub(super) fn state(&self, variant: &Variant, scale: Scale) -> String {
         let Data { key_size, value_size, keys, .. } = &self.data;
         let log = if self.durability == Durability::None { "unlogged" } else { "logged" };

@@ -1,4 +1,4 @@
-//! One `run` of this program in a process of its own.
+//! Runs one `run` of this program in its own process.
 
 use std::{
     env,
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::cell::{Cell, Scale, Variant, value};
 use crate::{error::Result, store, workload::Workload};
 
-/// What `run` shall do: a variant of a cell with some stores.
+/// The arguments of a `run`: a variant of a cell with some stores.
 pub(super) struct Request<'a> {
     pub(super) cell: &'a Cell,
     pub(super) variant: &'a Variant,
@@ -21,23 +21,23 @@ pub(super) struct Request<'a> {
     pub(super) stores: &'a [String],
     pub(super) scale: Scale,
     pub(super) rounds: u32,
-    /// Whether the stores stay open through them.
+    /// Whether the stores stay open through the rounds.
     pub(super) stay_open: bool,
-    /// Directory of the state; a directory in it for each store.
+    /// Directory of the state; each store has a directory in it.
     pub(super) state: PathBuf,
     /// The file of keys, if the cell has one.
     pub(super) keys: Option<&'a Path>,
 }
 
-/// How it ended.
+/// The outcome of a `run`.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// What it said on standard error.
+    /// Its standard error output.
     pub(super) messages: String,
 }
 
 impl Request<'_> {
-    /// The command line after the program's name.
+    /// The command line after the program name.
     pub(super) fn arguments(&self) -> Vec<String> {
         let cell = self.cell;
         let mut arguments: Vec<String> = ["run", "--json"].map(str::to_owned).into();
@@ -86,7 +86,8 @@ impl Request<'_> {
         arguments
     }
 
-    /// `run` puts several stores into directories of their own, and a single one straight into the one it is given.
+    /// The `--dir` argument. `run` puts several stores into directories of their own, and a single store directly into
+    /// the given one.
     fn directory(&self) -> PathBuf {
         match self.stores {
             [single] => self.state.join(single),
@@ -94,7 +95,7 @@ impl Request<'_> {
         }
     }
 
-    /// Runs it and hands over each object that it prints, when it prints it.
+    /// Runs the process and passes each object to `line` as soon as the process prints it.
     pub(super) fn run(&self, mut line: impl FnMut(Value) -> Result<()>) -> Result<Ended> {
         let mut command = Command::new(env::current_exe()?);
         command.args(self.arguments()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,4 +1,4 @@
-//! Ratios: what the paper says, what we measure, and the difference.
+//! Compares the paper's ratios with the measured ones.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,34 @@ use serde_json::{Value, json};
 use super::{cell::Cell, figures};
 use crate::statistics::{geometric_mean, median};
 
-/// What two rows are compared by.
+/// The metric of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Metric {
-    /// Operations a second; more is better, as of the worst windows. Of everything else less is better.
+    /// Operations a second. For throughput, also of the worst windows, more is better; for every other metric less is
+    /// better.
     Throughput,
-    /// Bytes read from the device an operation.
+    /// Bytes read from the device per operation.
     ReadBytes,
-    /// Bytes written to the device an operation.
+    /// Bytes written to the device per operation.
     WriteBytes,
-    /// Bytes read from the device for a byte that the user read.
+    /// Bytes read from the device per byte that the user read.
     ReadAmplification,
-    /// Bytes written to the device for a byte that the user wrote.
+    /// Bytes written to the device per byte that the user wrote.
     WriteAmplification,
-    /// Requests to read an operation.
+    /// Read requests per operation.
     DeviceReads,
     /// Memory of the index.
     IndexBytes,
-    /// Reorganisations an operation.
+    /// Reorganisations per operation.
     Reorganisations,
-    /// Throughput of the worst window of scans behind updates, as a part of the steady one.
+    /// Throughput of the worst window of scans after updates, relative to the steady one.
     WorstWindow,
-    /// Bytes that adaptations rewrote, in bytes of the hot range.
+    /// Bytes that adaptations rewrote, relative to the bytes of the hot range.
     RewrittenBytes,
-    /// Seconds that it took to adapt a GB of records.
+    /// Seconds to adapt a GB of records.
     AdaptSeconds,
-    /// Throughput of the worst second meanwhile, as a part of what it was in the phase before.
+    /// Throughput of the worst second while adapting, relative to the phase before.
     WorstMeanwhile,
 }
 
@@ -59,7 +60,7 @@ impl Metric {
         }
     }
 
-    /// What the best possible store would have in the place of this row.
+    /// The value that the best possible store would have in this row.
     fn ideal(self, row: &Value) -> Option<f64> {
         match self {
             Metric::Throughput => row["ideal_ops_per_second"].as_f64(),
@@ -72,25 +73,25 @@ impl Metric {
 /// One side of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// The suite's own engine, or the store that stands in for it.
+    /// The suite's own engine, or the store that replaces it.
     Ours,
     /// A store, followed by the settings of its variant.
     Store(&'static str),
-    /// A cache that keeps the hottest records in all of the budget, and nothing in the way of disk and processor.
+    /// A cache that holds the hottest records in the whole budget, limited only by disk and processor.
     Ideal,
     /// The disk's own rate of random reads.
     Disk,
     /// The same row in its steady state.
     Steady,
-    /// The bytes of the range that is hot in the same row.
+    /// The bytes of the hot range in the same row.
     HotRange,
     /// A GB of records.
     Gigabyte,
-    /// The phase before.
+    /// The previous phase.
     Before,
 }
 
-/// What is compared in a cell.
+/// One comparison of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Comparison {
     pub(super) metric: Metric,
@@ -98,28 +99,28 @@ pub(super) struct Comparison {
     pub(super) theirs: Side,
     /// Ours divided by theirs in the paper.
     pub(super) paper: Option<f64>,
-    /// What our ratio is to reach: at least so much where more is better, else at most.
+    /// The goal for our ratio: a minimum where more is better, else a maximum.
     pub(super) goal: Option<f64>,
 }
 
 impl Comparison {
-    /// Of the suite's own engine with a rival.
+    /// Compares the suite's own engine with a rival.
     pub(super) fn with(theirs: Side, metric: Metric, paper: Option<f64>) -> Self {
         Comparison { metric, ours: Side::Ours, theirs, paper, goal: None }
     }
 
-    /// Of two variants of one store.
+    /// Compares two variants of one store.
     pub(super) fn of(ours: &'static str, theirs: &'static str, metric: Metric, paper: Option<f64>) -> Self {
         Comparison { metric, ours: Side::Store(ours), theirs: Side::Store(theirs), paper, goal: None }
     }
 
-    /// With a goal for our ratio.
+    /// Sets a goal for our ratio.
     pub(super) fn goal(self, goal: f64) -> Self {
         Comparison { goal: Some(goal), ..self }
     }
 }
 
-/// Cells of which the geometric mean is taken.
+/// Cells whose geometric mean is taken.
 pub(super) struct Group {
     pub(super) name: &'static str,
     pub(super) metric: Metric,
@@ -128,7 +129,7 @@ pub(super) struct Group {
     pub(super) paper: &'static [(&'static str, f64)],
 }
 
-/// The line that is printed. Ratios are ours divided by theirs.
+/// The printed line. Ratios are ours divided by theirs.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Compared {
     pub(super) kind: &'static str,
@@ -139,17 +140,17 @@ pub(super) struct Compared {
     pub(super) theirs: String,
     pub(super) paper_ratio: Option<f64>,
     pub(super) our_ratio: Option<f64>,
-    /// Our ratio less the paper's.
+    /// Our ratio minus the paper's.
     pub(super) difference: Option<f64>,
-    /// What our ratio is to reach.
+    /// The goal for our ratio.
     pub(super) goal: Option<f64>,
-    /// Cells behind the ratio, and how many there should be: less if some failed or were not picked.
+    /// The number of cells behind the ratio, and the number expected; fewer if some failed or were not picked.
     pub(super) cells: usize,
     pub(super) of_cells: usize,
 }
 
 impl Compared {
-    /// A comparison, whose difference follows from its ratios.
+    /// A comparison; computes the difference from the ratios.
     fn new(
         suite: &'static str,
         cell: String,
@@ -181,8 +182,8 @@ impl Compared {
 /// The good rows of a cell, by store and settings of the variant.
 pub(super) type Rows = BTreeMap<String, Vec<Value>>;
 
-/// The rows of all phases of a cell together: what was done in all of the time. Of a cell without phases they are what
-/// they are.
+/// Combines the rows of all phases of a cell into totals over the whole time. Rows of a cell without phases stay
+/// unchanged.
 pub(super) fn whole(phases: &[Rows]) -> Rows {
     let [first, others @ ..] = phases else { return Rows::new() };
     if others.is_empty() {
@@ -200,8 +201,8 @@ pub(super) fn whole(phases: &[Rows]) -> Rows {
     first.iter().map(|(store, rows)| (store.clone(), rows.iter().filter_map(|row| all(store, row)).collect())).collect()
 }
 
-/// All comparisons of a cell, or of a phase of it: throughput of our store with every other plain one, and those that
-/// the cell names.
+/// All comparisons of a cell or of one of its phases: throughput of our store against every other plain one, and the
+/// cell's own comparisons.
 pub(super) fn compare(suite: &'static str, (cell, name): (&Cell, String), ours: &str, rows: &Rows) -> Vec<Compared> {
     let is_named = |store: &String| {
         let stated = |comparison: &Comparison| {
@@ -222,7 +223,7 @@ pub(super) fn compare(suite: &'static str, (cell, name): (&Cell, String), ours: 
     all.filter(|compared| compared.our_ratio.is_some() || compared.paper_ratio.is_some()).collect()
 }
 
-/// The geometric means of a group, one for each other side, over the comparisons of its cells.
+/// The geometric means of a group over the comparisons of its cells, one for each other side.
 pub(super) fn means(suite: &'static str, group: &Group, cells: &[(&Cell, Vec<Compared>)]) -> Vec<Compared> {
     let members = cells.iter().filter(|(cell, _)| (group.contains)(cell));
     let of_cells = members.clone().count();
@@ -277,7 +278,7 @@ fn line(
     let theirs = match sides.1.as_str() {
         "ideal" => values(&sides.0, &|row| metric.ideal(row)),
         "disk" => values(&sides.0, &|row| row["machine"]["before"]["disk_reads_per_second"].as_f64()),
-        // What is set against these is a part of them already.
+        // These metrics are relative already, so the other side is 1.
         "steady" | "hot range" | "GB" | "before" => Some(1.0),
         store => values(store, &|row| metric.of(row)),
     };

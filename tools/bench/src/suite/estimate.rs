@@ -1,5 +1,4 @@
-//! How long a cell takes and how much space, before it runs: what `--list` shows and what the limit of time is held
-//! against.
+//! Estimates the time and the space of a cell before it runs, for `--list` and for the time limit.
 
 use super::{
     cell::{Cell, Data, Scale, Warm},
@@ -9,30 +8,30 @@ use crate::{distribution::Shape, store::Durability, workload::Workload};
 
 /// Longest preparation of a store, in seconds.
 const LONGEST_PREPARATION: f64 = 1200.0;
-/// Seconds to settle a store, and for so many bytes of records one more.
+/// Seconds to settle a store: a fixed part, plus one second for this many bytes of records.
 const SETTLE: f64 = 3.0;
 const BYTES_A_SECOND_OF_SETTLING: f64 = 100e6;
-/// Seconds to open and close a store and to look at the machine.
+/// Seconds to open and close a store and to observe the machine.
 const OPEN: f64 = 3.0;
-/// Longest warm-up that is reckoned with; it is counted in operations.
+/// Longest warm-up that the estimate assumes; the warm-up is limited by operations.
 const LONGEST_WARMUP: f64 = 300.0;
-/// Operations a record after which a store is usually steady: one that keeps records has seen most of the hot ones, one
-/// that keeps blocks all blocks.
+/// Operations per record after which a store is usually steady: a cache of records has then seen most of the hot
+/// records, a cache of blocks all blocks.
 const STEADY_RECORDS: f64 = 4.0;
 const STEADY_BLOCKS: f64 = 1.25;
-/// Memory, as a part of the records, below which scans all over them wait for the disk.
+/// Memory, as a fraction of the records, below which scans over all keys wait for the disk.
 const SCARCE: f64 = 0.2;
-/// Bytes a second that are adapted beside scans.
+/// Bytes a second that are adapted while scans run.
 const BYTES_A_SECOND_OF_ADAPTING: f64 = 30e6;
 
 /// Seconds and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Estimate {
-    /// To load and update what is not there yet.
+    /// Seconds to load and update the states that do not exist yet.
     pub(super) preparing: f64,
-    /// To warm up and measure, all stores and rounds.
+    /// Seconds to warm up and measure all stores and rounds.
     pub(super) measuring: f64,
-    /// Of the states that are not there yet.
+    /// Bytes of the states that do not exist yet.
     pub(super) new_bytes: u64,
 }
 
@@ -43,7 +42,7 @@ impl Estimate {
     }
 }
 
-/// Of one cell, where `ready` says which stores of which states are there.
+/// The estimate of one cell; `ready` says which stores of which states exist.
 pub(super) fn estimate(
     cell: &Cell,
     stores: &[String],
@@ -94,12 +93,12 @@ fn warmup(cell: &Cell, store: &str, scale: Scale) -> f64 {
     warmup.min(LONGEST_WARMUP)
 }
 
-/// Whether a store's cache is one of records.
+/// Whether a store caches records.
 fn keeps_records(store: &str) -> bool {
     matches!(store, "tree" | "hash" | "adaptive")
 }
 
-/// Operations a second. From runs on the machine of `docs/performance.md`; they only have to be about right.
+/// Estimated operations a second, from runs on the machine of `docs/performance.md`; only roughly right.
 fn operations_of(cell: &Cell, store: &str) -> f64 {
     let skewed = cell.distribution != Shape::Uniform;
     let rate = match (cell.workload, skewed) {
@@ -118,7 +117,7 @@ fn operations_of(cell: &Cell, store: &str) -> f64 {
     rate * slower * of_size * synced
 }
 
-/// Updates a second where records are hot: tables take them as they come, pages while those that are dirty fit into
+/// Estimated updates a second of hot records. Tables take updates at any rate, pages only while the dirty ones fit into
 /// memory.
 fn hot_updates_of(cell: &Cell, store: &str) -> f64 {
     match store {
@@ -129,17 +128,17 @@ fn hot_updates_of(cell: &Cell, store: &str) -> f64 {
     }
 }
 
-/// Whether it is about keys side by side that fit into memory.
+/// Whether the cell uses adjacent keys that fit into memory.
 fn is_small_stretch(cell: &Cell) -> bool {
     cell.distribution == Shape::Stretch && cell.stretch < cell.memory
 }
 
-/// Whether its keys are all over records of which few fit into memory.
+/// Whether the cell's keys are spread over all records, few of which fit into memory.
 fn is_scattered(cell: &Cell) -> bool {
     cell.distribution != Shape::Stretch && cell.memory < SCARCE
 }
 
-/// Seconds for the load, and for twice as many updates where the state is a prepared one.
+/// Seconds for the load, and for twice as many updates if the state is prepared.
 fn preparing(data: &Data, store: &str, scale: Scale, updated: bool) -> f64 {
     let passes = if updated && scale.prepared() { 3.0 } else { 1.0 };
     let writes = data.records(scale) as f64 * passes;
@@ -147,7 +146,7 @@ fn preparing(data: &Data, store: &str, scale: Scale, updated: bool) -> f64 {
     (writes * seconds_a_write(store, data.record_size() as f64) + settle).min(LONGEST_PREPARATION)
 }
 
-/// A fixed part, and one by size.
+/// Estimated seconds per write: a fixed part, and a part by size.
 fn seconds_a_write(store: &str, size: f64) -> f64 {
     let (a_second, bytes_a_second) = match store {
         "null" => (1e7, 1e12),
@@ -161,8 +160,8 @@ fn seconds_a_write(store: &str, size: f64) -> f64 {
     1.0 / a_second + size / bytes_a_second
 }
 
-/// Space of a state on disk: what the engines need for a byte of a record, with what is written anew before the old
-/// goes.
+/// Disk space of a state: the engine's bytes per byte of a record, including rewritten data before the old data is
+/// freed.
 fn bytes(data: &Data, store: &str, scale: Scale) -> u64 {
     let amplification = match store {
         "null" => 0.0,
@@ -170,7 +169,7 @@ fn bytes(data: &Data, store: &str, scale: Scale) -> u64 {
         "tree" => 1.7,
         _ => 1.5,
     };
-    // A plain copy of the keys lies beside each store.
+    // A plain copy of the keys is kept beside each store.
     let keys = data.keys.label().map_or(0, |_| 8 * data.records(scale));
     (data.bytes(scale) as f64 * amplification) as u64 + keys
 }

@@ -1,5 +1,5 @@
-//! What a row says of goals: how even its scans were, how much of a hot range was rewritten for them, and what it took
-//! to adapt.
+//! Figures of a row that have goals: the evenness of its scans, the rewritten bytes relative to a hot range, and the
+//! cost of adapting.
 
 use std::iter;
 
@@ -9,16 +9,16 @@ use crate::statistics::{median, range};
 
 /// Seconds of a window.
 const WINDOW: f64 = 10.0;
-/// So many windows, one behind the other, a phase has at least: those of a short one are shorter.
+/// A phase has at least this many consecutive windows; a short phase has shorter windows.
 const WINDOWS: f64 = 4.0;
 /// Seconds of a window while a store adapts.
 const MEANWHILE: f64 = 1.0;
 
-/// Seconds since the begin of a phase, and operations until then.
+/// Seconds since the start of a phase, and the operations up to that point.
 type Moment = (f64, f64);
 
-/// Throughput of the worst window, as a part of the steady one: the median of the windows that begin in the second
-/// half. Only of scans that follow another phase, since those before them find the store as it was opened.
+/// Throughput of the worst window, relative to the steady one, which is the median of the windows that begin in the
+/// second half. Only for scans that follow another phase, since earlier scans find the store freshly opened.
 pub(super) fn worst_window(row: &Value) -> Option<f64> {
     if row["workload"] != "e" || row["leg"].as_u64()? == 0 {
         return None;
@@ -30,14 +30,14 @@ pub(super) fn worst_window(row: &Value) -> Option<f64> {
     (steady > 0.0).then(|| worst / steady)
 }
 
-/// Bytes of the adaptations that ended in a phase, in bytes of its hot range.
+/// Bytes of the adaptations that ended in a phase, relative to the bytes of its hot range.
 pub(super) fn rewritten_bytes(row: &Value) -> Option<f64> {
     let record = row["key_size"].as_f64()? + row["value_size"].as_f64()?;
     let hot = row["stretch"].as_f64()? * row["records"].as_f64()? * record;
     Some(row["engine"]["adapted_bytes"].as_f64()? / hot)
 }
 
-/// Seconds that it took to adapt a GB of records.
+/// Seconds to adapt a GB of records.
 pub(super) fn adapt_seconds(row: &Value) -> Option<f64> {
     if row["workload"] != "adapt" {
         return None;
@@ -46,14 +46,14 @@ pub(super) fn adapt_seconds(row: &Value) -> Option<f64> {
     Some(row["seconds"].as_f64()? / (row["records"].as_f64()? * record / 1e9))
 }
 
-/// Throughput of the worst second meanwhile, as a part of that of the phase before.
+/// Throughput of the worst second while adapting, relative to the phase before.
 pub(super) fn worst_meanwhile(row: &Value) -> Option<f64> {
     let before = row["ops_per_second_before"].as_f64().filter(|before| row["workload"] == "adapt" && *before > 0.0)?;
     let (worst, _) = range(windows(row, MEANWHILE)?.iter().map(|(_, rate)| *rate))?;
     Some(worst / before)
 }
 
-/// The begin of a phase, the points of its timeline, and its end.
+/// The start of a phase, the points of its timeline, and its end.
 fn moments(row: &Value) -> Option<Vec<Moment>> {
     let moment = |of: &Value| Some((of["seconds"].as_f64()?, of["operations"].as_f64()?));
     let end = moment(row)?;
@@ -61,8 +61,8 @@ fn moments(row: &Value) -> Option<Vec<Moment>> {
     Some(iter::once((0.0, 0.0)).chain(between).chain([end]).collect())
 }
 
-/// Begin and operations a second of the windows of a phase, so many seconds long if that is not too much of it: one
-/// from each moment on, as far as there is so much behind it.
+/// Start and operations a second of the windows of a phase. A window starts at each moment that has a full window after
+/// it. The length is limited so that the phase has [`WINDOWS`] windows.
 fn windows(row: &Value, length: f64) -> Option<Vec<(f64, f64)>> {
     let moments = moments(row)?;
     let length = length.min(moments.last()?.0 / WINDOWS);
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// A phase of scans, with so many of them in each of its seconds.
+    /// A phase of scans, with `scans` operations in each second.
     fn phase(leg: u64, seconds: u32, scans: impl Fn(u32) -> f64) -> Value {
         let mut operations = 0.0;
         let point = |second: u32| {

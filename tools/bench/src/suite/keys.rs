@@ -1,35 +1,35 @@
-//! The keys of a cell: synthetic ones, or a file of real ones that may not be here.
+//! The keys of a cell: synthetic ones, or a file of real ones that may be missing.
 
 use std::path::{Path, PathBuf};
 
 use super::cell::Scale;
 use crate::keys::Order;
 
-/// Where key sets lie that come with the repository.
+/// Directory of the key sets in the repository.
 const BUNDLED: &str = "data";
 
-/// Which keys.
+/// The kind of keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Keys {
     /// Spread evenly over all numbers.
     Synthetic,
-    /// Synthetic ones that come in an order.
+    /// Synthetic ones in a certain order.
     Ordered(Order),
     /// A file of numbers.
     File {
-        /// How cells call it.
+        /// The label in the names of cells.
         label: &'static str,
         /// Its name in the directory of key sets.
         name: &'static str,
-        /// Keys that it is scaled to at the full scale; it is taken as it is without.
+        /// Number of keys that it is scaled to at the full scale; `None` for no scaling.
         scaled: Option<u64>,
-        /// Whether records arrive in the order of the file, or in none.
+        /// Whether records arrive in the order of the file, or shuffled.
         arrival: bool,
     },
 }
 
 impl Keys {
-    /// How cells call them; synthetic keys go without saying.
+    /// The label in the names of cells; synthetic keys have none.
     pub(super) fn label(&self) -> Option<&'static str> {
         match self {
             Keys::Synthetic => None,
@@ -38,7 +38,7 @@ impl Keys {
         }
     }
 
-    /// In which order they come, if not shuffled.
+    /// The order of the keys, if not shuffled.
     pub(super) fn order(&self) -> Option<Order> {
         match self {
             Keys::Ordered(order) => Some(*order),
@@ -47,10 +47,10 @@ impl Keys {
         }
     }
 
-    /// The file among those below `directory`, or below the bundled ones.
+    /// Finds the file below `directory`, or among the bundled ones.
     ///
     /// # Errors
-    /// Says which file is in neither place.
+    /// Names the file that is in neither place.
     pub(super) fn find(&self, directory: &Path) -> Result<Option<PathBuf>, String> {
         let Keys::File { name, .. } = self else { return Ok(None) };
         let found =
@@ -60,7 +60,7 @@ impl Keys {
         found.map(Some).ok_or_else(missing)
     }
 
-    /// How many keys the file is scaled to at a scale; without a number it is taken as it is.
+    /// The number of keys that the file is scaled to at a scale; `None` for no scaling.
     pub(super) fn scaled(&self, scale: Scale) -> Option<u64> {
         match self {
             Keys::File { scaled, .. } if scale == Scale::Full => *scaled,

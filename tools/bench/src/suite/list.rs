@@ -1,4 +1,4 @@
-//! `--list`: the cells of a suite with the time and the space that they will take.
+//! `--list`: prints the cells of a suite with their estimated time and space.
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{error::Result, size};
 
-/// Estimates of cells in their order; a state that one cell prepares is there for the next.
+/// Estimates of cells in order; a state that one cell prepares is available to later cells.
 pub(super) fn estimates(cells: &[&Cell], options: &SuiteOptions, stores: &[String], states: &States) -> Vec<Estimate> {
     let mut prepared: Vec<(String, String)> = Vec::new();
     let mut all = Vec::new();
@@ -87,7 +87,7 @@ fn names(cell: &Cell, stores: &[String]) -> Vec<String> {
     contenders(cell, stores, |_| true)
 }
 
-/// Those of them that cannot be measured.
+/// The stores of a cell that cannot be measured.
 fn missing(cell: &Cell, stores: &[String]) -> Vec<String> {
     contenders(cell, stores, |store| missing_store(store).is_some())
 }

@@ -1,5 +1,5 @@
-//! The subcommand `suite`: the papers' tables as lists of cells, each a `run` in a process of its own, and the ratios
-//! that follow. `docs/suites.md` describes the suites and says where each of the papers' ratios stands.
+//! The subcommand `suite`: runs the papers' tables as lists of cells, each a `run` in its own process, and computes the
+//! ratios. `docs/suites.md` describes the suites and where each of the papers' ratios is found.
 
 mod cell;
 mod child;
@@ -21,7 +21,7 @@ pub(crate) use self::options::SuiteOptions;
 use self::{runner::Runner, table::Suite};
 use crate::error::Result;
 
-/// Carries `suite` out and prints its rows and comparisons.
+/// Runs `suite` and prints its rows and comparisons.
 pub(crate) fn run(options: &SuiteOptions) -> Result<()> {
     let suite = Suite::named(&options.name).ok_or("there is no such suite")?;
     let cells: Vec<_> = suite.cells.iter().filter(|cell| options.picks(&cell.name())).collect();

@@ -61,7 +61,7 @@ impl SuiteOptions {
     }
 }
 
-/// A store of this build, or one that a suite names: those are told to be missing when they are due.
+/// Accepts a store of this build, or one that a suite names; the latter is reported as missing when its turn comes.
 fn known_store(text: &str) -> Result<String, String> {
     let named = NAMES.iter().filter_map(|name| Suite::named(name)).any(|suite| suite.stores.contains(&text));
     let known = named || <store::Kind as clap::ValueEnum>::from_str(text, false).is_ok();

@@ -1,4 +1,4 @@
-//! What a suite prints: rows as they come, comparisons, and a bar.
+//! The output of a suite: rows as they arrive, comparisons, and a progress bar.
 
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,7 +15,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// For a suite that takes about so many seconds.
+    /// The output of a suite with this estimated number of seconds.
     pub(super) fn new(json: bool, seconds: f64) -> Self {
         let style = ProgressStyle::with_template("{wide_bar} {elapsed} of about {msg}").expect("the template is valid");
         let bar = ProgressBar::new(seconds as u64).with_style(style);
@@ -23,7 +23,7 @@ impl Output {
         Output { json, bar }
     }
 
-    /// A cell begins when so many of the estimated seconds are behind.
+    /// Shows the start of a cell, after `done` of the estimated seconds.
     pub(super) fn begin(&self, cell: &str, done: f64) {
         let minutes = self.bar.length().unwrap_or(0).div_ceil(60);
         self.bar.set_message(format!("{minutes} minutes: {cell}"));
@@ -45,12 +45,12 @@ impl Output {
         Ok(())
     }
 
-    /// Comparisons, as soon as they are known, for machines.
+    /// Prints comparisons as soon as they are known, for machines.
     pub(super) fn compared(&self, lines: &[Compared]) -> Result<()> {
         if self.json { lines.iter().try_for_each(|line| self.line(line)) } else { Ok(()) }
     }
 
-    /// All comparisons, at the end, for people.
+    /// Prints all comparisons at the end, for people.
     pub(super) fn end(&self, lines: &[Compared]) {
         self.bar.finish_and_clear();
         if !self.json && !lines.is_empty() {
@@ -68,7 +68,7 @@ impl Output {
     }
 }
 
-/// A row in one line.
+/// A row as one line of text.
 fn sentence(row: &Value) -> String {
     let text = |name: &str| row[name].as_str().unwrap_or("").to_owned();
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
@@ -81,7 +81,7 @@ fn sentence(row: &Value) -> String {
     format!("{cell:<40} {store:<10} {rate:>9.0}/s  p99 {late:>7.0} µs  {reads:>6.3} reads an operation")
 }
 
-/// Whether a row was measured.
+/// Whether a row ended well.
 pub(super) fn is_good(row: &Value) -> bool {
     row["status"].as_str().is_none_or(|status| status == "ok")
 }

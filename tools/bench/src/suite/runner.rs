@@ -1,4 +1,4 @@
-//! Runs the cells of a suite one after the other and compares.
+//! Runs the cells of a suite one after the other, and compares their rows.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Instant};
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::error::Result;
 
-/// A suite that runs.
+/// A running suite.
 pub(super) struct Runner<'a> {
     options: &'a SuiteOptions,
     suite: &'a Suite,
@@ -27,22 +27,22 @@ pub(super) struct Runner<'a> {
     states: States,
     output: Output,
     begin: Instant,
-    /// Stores of states that could not be prepared, with the cell that tried.
+    /// Stores whose state could not be prepared, with the error of the cell that tried.
     broken: BTreeMap<(String, String), String>,
-    /// Rows that should have been measured and were not.
+    /// Number of rows that failed.
     failures: u32,
-    /// Cells for which there was no time.
+    /// Number of cells that the time limit excluded.
     left_out: u32,
 }
 
 /// The stores of one variant of a cell.
-struct Part<'a> {
+struct VariantRun<'a> {
     variant: &'a Variant,
     stores: Vec<String>,
 }
 
 impl<'a> Runner<'a> {
-    /// For the stores that the options name, or those of the suite.
+    /// A runner for the stores that the options name, or those of the suite.
     pub(super) fn new(options: &'a SuiteOptions, suite: &'a Suite) -> Self {
         let stores = options.stores(suite);
         let there = |store: &&String| missing_store(store).is_none();
@@ -101,7 +101,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Measures a cell and compares; one that cannot run is told, and the others go on.
+    /// Measures a cell and compares; reports a cell that cannot run, and continues with the others.
     fn measure(&mut self, cell: &Cell, estimate: Estimate) -> Result<Vec<Compared>> {
         let name = cell.name();
         let keys = match cell.data.keys.find(&self.options.data) {
@@ -130,8 +130,8 @@ impl<'a> Runner<'a> {
         Ok(compared)
     }
 
-    /// What of a cell can be measured; the rest gets its rows here.
-    fn parts<'b>(&mut self, cell: &'b Cell) -> Result<Vec<Part<'b>>> {
+    /// The measurable parts of a cell; prints the rows of the others.
+    fn parts<'b>(&mut self, cell: &'b Cell) -> Result<Vec<VariantRun<'b>>> {
         let mut parts = Vec::new();
         for variant in &cell.variants {
             let mut stores = cell.stores_of(variant, &self.stores);
@@ -146,20 +146,27 @@ impl<'a> Runner<'a> {
                 }
             }
             if !stores.is_empty() {
-                parts.push(Part { variant, stores });
+                parts.push(VariantRun { variant, stores });
             }
         }
         Ok(parts)
     }
 
-    /// All rounds. A single part leaves them to `run`, which takes its stores in turn; several take turns here. A load
-    /// begins from nothing each time, phases with the first one. Rows go to those of their phase.
-    fn rounds(&mut self, cell: &Cell, parts: &[Part<'_>], keys: Option<PathBuf>, rows: &mut [Rows]) -> Result<()> {
+    /// Runs all rounds. A single part leaves the rounds to `run`, which alternates its stores; several parts alternate
+    /// here. Each round of a load starts from an empty directory, and phases start with the first one. Each row is
+    /// added to the rows of its phase.
+    fn rounds(
+        &mut self,
+        cell: &Cell,
+        parts: &[VariantRun<'_>],
+        keys: Option<PathBuf>,
+        rows: &mut [Rows],
+    ) -> Result<()> {
         let together = parts.len() == 1 && cell.keeps_state() && cell.phases.is_empty();
         let stay_open = self.options.stay_open && together;
         let (outer, inner) = if together { (1, self.options.rounds) } else { (self.options.rounds, 1) };
         for round in 0..outer {
-            for Part { variant, stores } in parts {
+            for VariantRun { variant, stores } in parts {
                 let scale = self.options.scale;
                 let state = cell.state(variant, scale);
                 self.clear(cell, &state, stores)?;
@@ -174,13 +181,13 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Removes what a load would find or leaves behind.
+    /// Removes the states that a load must not find and that are of no further use.
     fn clear(&self, cell: &Cell, state: &str, stores: &[String]) -> Result<()> {
         let stores = stores.iter().filter(|_| !cell.keeps_state());
         stores.into_iter().try_for_each(|store| self.states.remove(state, store))
     }
 
-    /// One process. Rounds of it count from `round`; a store of which nothing came failed.
+    /// Runs one process. Its rounds count from `round`. A store without any row has failed.
     fn request(&mut self, request: &Request<'_>, round: u32, rows: &mut [Rows]) -> Result<()> {
         let mut seen: Vec<(String, bool)> = Vec::new();
         let (output, suite, rounds) = (&self.output, self.suite.name, self.options.rounds);
@@ -204,7 +211,7 @@ impl<'a> Runner<'a> {
         self.settle(request, round, ended, &seen)
     }
 
-    /// Tells what a process said and which stores did not end well.
+    /// Reports the messages of a process and the stores that did not end well.
     fn settle(
         &mut self,
         request: &Request<'_>,
@@ -230,8 +237,8 @@ impl<'a> Runner<'a> {
         failed.cloned().collect::<Vec<_>>().iter().try_for_each(|store| self.discard(request, store))
     }
 
-    /// Removes a store that was not finished: nothing would use it, and the cells that need it need not try again. What
-    /// is not a store stays.
+    /// Removes an unfinished store, which no cell can use; the cells that need it need not try again. Keeps directories
+    /// that are not stores.
     fn discard(&mut self, request: &Request<'_>, store: &str) -> Result<()> {
         let state = request.cell.state(request.variant, self.options.scale);
         if !self.states.is_ready(&state, store) {
@@ -243,15 +250,15 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Rows for a cell that could not begin.
-    fn fail(&mut self, cell: &Cell, parts: &[Part<'_>], error: &str) -> Result<()> {
-        for Part { variant, stores } in parts {
+    /// Prints failed rows for a cell that could not start.
+    fn fail(&mut self, cell: &Cell, parts: &[VariantRun<'_>], error: &str) -> Result<()> {
+        for VariantRun { variant, stores } in parts {
             stores.iter().try_for_each(|store| self.print_missing(cell, variant, store, 1, "failed", error))?;
         }
         Ok(())
     }
 
-    /// Prints the row of something that was not measured.
+    /// Prints the row of a store that was not measured.
     fn print_missing(
         &mut self,
         cell: &Cell,

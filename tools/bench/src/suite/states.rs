@@ -1,5 +1,5 @@
-//! The cache of loaded stores below `--dir`: one directory for each set of records and settings, and in it one for each
-//! store.
+//! The cache of loaded stores below `--dir`: one directory for each combination of records and settings, and in it one
+//! for each store.
 
 use std::{
     fs,
@@ -15,11 +15,11 @@ use crate::{
     size,
 };
 
-/// Most that all states together may take.
+/// Maximum size of all states together.
 pub(super) const MOST_BYTES: u64 = 20_000_000_000;
-/// File in which `run` says what is in a directory.
+/// The file in which `run` describes a directory.
 const NAME: &str = "bench.json";
-/// What a file system keeps free besides.
+/// Bytes that must stay free in the file system.
 const RESERVE_BYTES: u64 = 1 << 30;
 
 /// The directory of all states.
@@ -29,33 +29,33 @@ pub(super) struct States {
 }
 
 impl States {
-    /// Those below `directory`, which need not exist.
+    /// The states below `directory`, which need not exist.
     pub(super) fn new(directory: &Path) -> Self {
         States { path: directory.join("states") }
     }
 
-    /// Where a store of a state is.
+    /// The directory of a state's store.
     pub(super) fn store(&self, state: &str, store: &str) -> PathBuf {
         self.path.join(state).join(store)
     }
 
-    /// Where the stores of a state are.
+    /// The directory of a state's stores.
     pub(super) fn state(&self, state: &str) -> PathBuf {
         self.path.join(state)
     }
 
-    /// Whether the store is there and finished.
+    /// Whether the store exists and is finished.
     pub(super) fn is_ready(&self, state: &str, store: &str) -> bool {
         let text = fs::read_to_string(self.store(state, store).join(NAME)).unwrap_or_default();
         serde_json::from_str::<Value>(&text).is_ok_and(|found| found["finished"] == true)
     }
 
-    /// Whether there is a store, finished or not.
+    /// Whether a store exists, finished or not.
     pub(super) fn is_store(&self, state: &str, store: &str) -> bool {
         self.store(state, store).join(NAME).exists()
     }
 
-    /// Removes a store of a state, if it is there.
+    /// Removes a state's store, if it exists.
     pub(super) fn remove(&self, state: &str, store: &str) -> Result<()> {
         remove(&self.store(state, store))
     }
@@ -86,7 +86,7 @@ impl States {
         }
     }
 
-    /// The states besides `kept` with the time of their last use, the oldest last.
+    /// The states except `kept`, with the time of their last use, the least recently used last.
     fn others(&self, kept: &[String]) -> Result<Vec<(SystemTime, PathBuf)>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.path).context("read", &self.path)? {
@@ -100,8 +100,8 @@ impl States {
     }
 }
 
-/// When a store of a state was last opened, which writes its `bench.json` anew; `None` for a directory without stores,
-/// which is not ours.
+/// The last time that a store of a state was opened; every open rewrites its `bench.json`. `None` for a directory
+/// without stores, which this program did not create.
 fn last_use(state: &Path) -> Result<Option<SystemTime>> {
     let mut last = None;
     for entry in fs::read_dir(state).context("read", state)? {
@@ -123,7 +123,7 @@ pub(super) fn disk_usage(path: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Bytes that the file system of `path` can still take.
+/// Free bytes in the file system of `path`.
 fn free_bytes(path: &Path) -> Result<u64> {
     let found = rustix::fs::statvfs(path).context("ask for the free space of", path)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))

@@ -1,4 +1,4 @@
-//! A suite as data: its cells in the order in which they run, and the means over them.
+//! A suite as data: its cells in the order of execution, and the means over them.
 
 use clap::ValueEnum;
 
@@ -9,16 +9,16 @@ use crate::store;
 pub(super) const NAMES: [&str; 7] =
     ["treeline-points", "treeline-scans", "treeline-forecast", "f2", "spongekv", "aha", "loads"];
 
-/// A paper's tables, as we repeat them.
+/// A paper's tables, as reproduced here.
 pub(super) struct Suite {
     pub(super) name: &'static str,
-    /// The store that stands for us.
+    /// The store that represents Ecotone.
     pub(super) engine: &'static str,
-    /// All stores that it is for.
+    /// All stores of the suite.
     pub(super) stores: &'static [&'static str],
-    /// The first so many of them are measured unless others are asked for, which is what fits into the time.
+    /// This many of the first stores are measured by default; more do not fit into the time.
     pub(super) usual: usize,
-    /// In the order in which they run: those that share a state beside each other, those that add records last.
+    /// Cells in the order of execution: those that share a state are adjacent, those that add records come last.
     pub(super) cells: Vec<Cell>,
     pub(super) groups: Vec<Group>,
 }
@@ -38,13 +38,13 @@ impl Suite {
         }
     }
 
-    /// The stores that are measured unless others are asked for.
+    /// The stores that are measured by default.
     pub(super) fn usual_stores(&self) -> Vec<String> {
         self.stores[..self.usual].iter().map(|&store| store.to_owned()).collect()
     }
 }
 
-/// Why this build does not have a store, if it has not.
+/// The reason why this build lacks a store, if it does.
 pub(super) fn missing_store(store: &str) -> Option<String> {
     if let Ok(kind) = <store::Kind as ValueEnum>::from_str(store, false) {
         (store::opener(kind).is_none()).then(|| store::Unavailable(kind).to_string())

@@ -1,4 +1,4 @@
-//! The tables are sound, and fit into the time and the space that a suite may take.
+//! Tests that the tables are sound, and fit into the time and the space of a suite.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -24,9 +24,9 @@ use crate::{
 
 /// Longest that a suite may take at the full scale, in minutes.
 const LONGEST: f64 = 120.0;
-/// And at the small one: minutes for all of them.
+/// Longest that all suites together may take at the small scale, in minutes.
 const LONGEST_SMALL: f64 = 70.0;
-/// The stores of other people that the tables may name.
+/// The rival stores that the tables may name.
 const RIVALS: [&str; 6] = ["rocksdb", "lmdb", "redb", "fjall", "sled", "bf-tree"];
 
 fn suites() -> Vec<Suite> {

@@ -15,7 +15,7 @@ fn same_slot(number: u64) -> u64 {
     number * SLOTS as u64 + 1
 }
 
-/// Writes the record alone and gives its version.
+/// Writes the record alone and returns its version.
 fn write(versions: &Versions, identity: u64) -> u64 {
     let ticket = versions.begin(identity);
     let version = ticket.version;
@@ -62,7 +62,7 @@ fn a_slot_with_a_writer_keeps_its_record_and_raises_no_bound() {
     let (writer, stranger) = (versions.begin(same_slot(1)), versions.begin(same_slot(2)));
     versions.end(writer);
     assert_eq!((versions.acknowledged(same_slot(1)), versions.acknowledged(same_slot(2))), (known, 0));
-    // The stranger is in flight and may be applied after this one.
+    // The overlapping write is in flight and may be applied after this one.
     let overlapping = write(&versions, same_slot(2));
     versions.end(stranger);
     assert_eq!(versions.acknowledged(same_slot(2)), 0);
@@ -89,9 +89,9 @@ fn more_writes_in_flight_than_a_slot_counts_are_refused() {
     assert!(Versions::new(0, 1024, 32).unwrap_err().to_string().contains("1024 threads have batches of 32"));
 }
 
-/// Threads that write and read a few records of a few slots, over a store that is a map. `late` delays what a write
-/// does until after its end, which is what a store does that loses acknowledged writes for a while. Gives whether a
-/// read found less than it must.
+/// Threads write and read a few records of a few slots, over a map as the store. `late` delays the effect of a write
+/// until after its end, like a store that loses acknowledged writes for a while. Returns whether a read found an older
+/// version than allowed.
 fn caught(late: bool) -> bool {
     let (versions, store, caught) = (table(0), Mutex::new(HashMap::new()), AtomicBool::new(false));
     thread::scope(|scope| {

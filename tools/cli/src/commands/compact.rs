@@ -7,13 +7,13 @@ use serde_json::json;
 
 use crate::{
     failure::Failure,
-    kept::Kept,
     load::style,
+    open_keyspace::OpenKeyspace,
     output::Output,
-    place::{Place, close},
+    target::{DatabaseArgument, close},
 };
 
-/// The number of a keyspace that tells the bytes of its tables.
+/// The name of the keyspace counter that holds the bytes of its tables.
 const BYTES: &str = "table_bytes";
 
 /// Merges tables until nothing is left that was deleted or replaced
@@ -23,7 +23,7 @@ const BYTES: &str = "table_bytes";
 #[derive(Debug, Args)]
 pub(crate) struct Compact {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgument,
     /// Name of the keyspace; without it all are compacted
     #[arg(long, value_name = "NAME")]
     keyspace: Option<String>,
@@ -53,7 +53,7 @@ impl Compact {
     }
 
     fn compact(&self, database: &Database, info: &KeyspaceInfo, output: &mut Output) -> Result<(), Failure> {
-        let keyspace = Kept::open(database, info)?;
+        let keyspace = OpenKeyspace::open(database, info)?;
         let before = bytes(&keyspace.stats());
         let bar = ProgressBar::new(0)
             .with_style(style("{msg} {wide_bar} {bytes}/{total_bytes} ({bytes_per_sec}, {eta} left)"));

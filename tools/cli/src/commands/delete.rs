@@ -6,7 +6,7 @@ use serde_json::Map;
 use crate::{
     failure::Failure,
     output::Output,
-    place::{Place, Space, close},
+    target::{DatabaseArgument, KeyspaceArgument, close},
     text::Encoding,
 };
 
@@ -16,11 +16,11 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Delete {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgument,
     /// The key
     key: String,
     #[command(flatten)]
-    space: Space,
+    space: KeyspaceArgument,
     #[command(flatten)]
     encoding: Encoding,
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::{
     failure::Failure,
     output::Output,
-    place::{Place, close},
+    target::{DatabaseArgument, close},
 };
 
 /// Drops a keyspace with everything in it
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Drop {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgument,
     /// Name of the keyspace
     name: String,
 }

@@ -7,7 +7,7 @@ use crate::{
     failure::Failure,
     header,
     output::Output,
-    place::{Place, Space, close},
+    target::{DatabaseArgument, KeyspaceArgument, close},
     text::Encoding,
 };
 
@@ -20,9 +20,9 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgument,
     #[command(flatten)]
-    space: Space,
+    space: KeyspaceArgument,
     #[command(flatten)]
     encoding: Encoding,
 }

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::{
     failure::Failure,
     output::Output,
-    place::{Place, Space, close},
+    target::{DatabaseArgument, KeyspaceArgument, close},
     text::{Encoding, hex},
 };
 
@@ -16,11 +16,11 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgument,
     /// The key
     key: String,
     #[command(flatten)]
-    space: Space,
+    space: KeyspaceArgument,
     #[command(flatten)]
     encoding: Encoding,
 }

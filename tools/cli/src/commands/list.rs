@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::{
     failure::Failure,
     output::Output,
-    place::{Place, close},
+    target::{DatabaseArgument, close},
 };
 
 /// Lists the keyspaces
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct List {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgument,
 }
 
 impl List {

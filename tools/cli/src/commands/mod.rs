@@ -1,4 +1,4 @@
-//! The commands on one database, a file each.
+//! The commands that work on one database, one file each.
 
 pub(crate) mod compact;
 pub(crate) mod delete;

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::{
     failure::Failure,
     output::Output,
-    place::{NewSpace, Place, close},
+    target::{DatabaseArgument, NewKeyspaceArgument, close},
     text::{Encoding, check_record},
 };
 
@@ -15,13 +15,13 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Put {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgument,
     /// The key
     key: String,
     /// The value
     value: String,
     #[command(flatten)]
-    space: NewSpace,
+    space: NewKeyspaceArgument,
     #[command(flatten)]
     encoding: Encoding,
 }
@@ -31,7 +31,7 @@ impl Put {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let key = self.encoding.key(&self.key)?;
         let value = self.encoding.value(&self.value)?;
-        // Before a database is made for it.
+        // The record is checked first, so that a bad record creates no database.
         check_record(&key, &value).map_err(Failure::Told)?;
         let database = self.place.open_or_create()?;
         self.space.open_or_create(&database)?.insert(&key, &value)?;

@@ -7,7 +7,7 @@ use ecotone::{KeyRange, Ranges, Repair, RepairProgress, RepairReport, RepairStep
 use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
 
-use crate::{failure::Failure, load::style, output::Output, place::Place, text::Encoding};
+use crate::{failure::Failure, load::style, output::Output, target::DatabaseArgument, text::Encoding};
 
 /// Makes a new database from what can be read of a damaged one
 ///
@@ -16,7 +16,7 @@ use crate::{failure::Failure, load::style, output::Output, place::Place, text::E
 #[derive(Debug, Args)]
 pub(crate) struct RepairCommand {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgument,
     /// Directory of the new database: a new path, or an empty directory
     #[arg(long, value_name = "PATH")]
     to: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct RepairCommand {
 }
 
 impl RepairCommand {
-    /// Repairs, and tells what became of everything.
+    /// Repairs the database, and prints the outcome for every keyspace.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let mut bar = Bar::new();
         let repair = Repair::new(&self.place.path, &self.to).memory_budget(self.place.memory);
@@ -78,7 +78,7 @@ impl RepairCommand {
         }
     }
 
-    /// A bound of a range, which need not be a whole key.
+    /// A bound of a range; a bound may be shorter than a whole key.
     fn key(&self, key: &[u8]) -> Vec<u8> {
         self.encoding.key_text(key).unwrap_or_else(|_| Encoding::default().key_text(key).unwrap_or_default())
     }

@@ -8,7 +8,7 @@ use ecotone::{Iter, Keyspace, Result as DatabaseResult};
 use crate::{
     failure::Failure,
     output::Output,
-    place::{Place, Space, close},
+    target::{DatabaseArgument, KeyspaceArgument, close},
     text::Encoding,
 };
 
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Scan {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgument,
     /// Only keys that begin with this (hexadecimal digits with --hex)
     #[arg(long, conflicts_with_all = ["from", "to", "u64"])]
     prefix: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) struct Scan {
     #[arg(long)]
     reverse: bool,
     #[command(flatten)]
-    space: Space,
+    space: KeyspaceArgument,
     #[command(flatten)]
     encoding: Encoding,
 }

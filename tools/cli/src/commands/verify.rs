@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::{
     failure::Failure,
     output::Output,
-    place::{Place, close},
+    target::{DatabaseArgument, close},
 };
 
 /// Reads everything and checks it
@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgument,
 }
 
 impl Verify {

@@ -1,25 +1,28 @@
-//! Reads everything back and compares it with the ledger.
+//! Reads everything back and compares it with the expected state.
 
 use ecotone::Database;
 
 use crate::{
     demo::{
-        ledger::{ABSENT, Findings, Ledger},
+        expected::{ABSENT, ExpectedState, Findings},
+        keyspaces::{DemoKeyspaces, Universe},
         progress,
         sets::{self, Sizes},
         values,
-        world::{Universe, World},
     },
     failure::Failure,
-    kept::Kept,
+    open_keyspace::OpenKeyspace,
 };
 
-/// Paths read at once.
+/// Paths read in one multi-get.
 const TOGETHER: usize = 64;
 
-/// Compares every record, present and deleted. Gives what is wrong and the number of acknowledged writes that were
-/// checked.
-pub(crate) fn everything(world: &World<'_>, sizes: Sizes, ledger: &mut Ledger) -> Result<(Findings, u64), Failure> {
+/// Compares every record, present and deleted. Returns the findings, and the number of acknowledged writes checked.
+pub(crate) fn everything(
+    world: &DemoKeyspaces<'_>,
+    sizes: Sizes,
+    ledger: &mut ExpectedState,
+) -> Result<(Findings, u64), Failure> {
     let universe = world.universe;
     let mut found = vec![ABSENT; universe.len()];
     let bar = progress::bar("checking every acknowledged write", (universe.len() + sizes.paths) as u64);
@@ -36,15 +39,15 @@ pub(crate) fn everything(world: &World<'_>, sizes: Sizes, ledger: &mut Ledger) -
     Ok((findings, ledger.acknowledged() + sizes.paths as u64))
 }
 
-/// Notes the version of every record of a keyspace.
+/// Records the version of every record of a keyspace.
 fn read_all(
-    space: &Kept,
+    space: &OpenKeyspace,
     index: impl Fn(u64) -> Option<usize>,
     found: &mut [u32],
     strange: &mut Findings,
     bar: &indicatif::ProgressBar,
 ) -> Result<(), Failure> {
-    let (mut last, is_ordered) = (None, matches!(space, Kept::Ordered(_)));
+    let (mut last, is_ordered) = (None, matches!(space, OpenKeyspace::Ordered(_)));
     for record in space.records() {
         let (bytes, value) = record?;
         let key = bytes.as_slice().try_into().map(u64::from_be_bytes);
@@ -64,7 +67,12 @@ fn read_all(
     Ok(())
 }
 
-fn paths(space: &Kept, count: usize, strange: &mut Findings, bar: &indicatif::ProgressBar) -> Result<(), Failure> {
+fn paths(
+    space: &OpenKeyspace,
+    count: usize,
+    strange: &mut Findings,
+    bar: &indicatif::ProgressBar,
+) -> Result<(), Failure> {
     let mut paths = sets::paths(count).zip(0u64..).peekable();
     while paths.peek().is_some() {
         let some: Vec<(Vec<u8>, u64)> = paths.by_ref().take(TOGETHER).collect();
@@ -79,7 +87,7 @@ fn paths(space: &Kept, count: usize, strange: &mut Findings, bar: &indicatif::Pr
     Ok(())
 }
 
-/// Has the database check itself. Gives its records and pages.
+/// Runs the database's own check. Returns the number of records and of pages.
 pub(crate) fn verify(database: &Database) -> Result<(u64, u64), Failure> {
     let spinner = progress::spinner("verifying every page");
     let reports = database.verify();
@@ -119,7 +127,7 @@ mod tests {
     use super::*;
     use clap::ValueEnum;
 
-    use crate::{demo::phases, place::Engine};
+    use crate::{demo::phases, target::Engine};
 
     const SIZES: Sizes = Sizes { taxa: 2_000, cities: 300, paths: 100 };
 
@@ -132,11 +140,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::builder(directory.path().join("db")).memory_budget(16 << 20).open().unwrap();
         let universe = Universe::new(SIZES);
-        let world = World::create(&database, &universe, engine, &[]).unwrap();
+        let world = DemoKeyspaces::create(&database, &universe, engine, &[]).unwrap();
         phases::load_taxa(&world).unwrap();
         phases::load_cities(&world).unwrap();
         phases::load_paths(&world, SIZES).unwrap();
-        let mut ledger = Ledger::loaded(universe.len());
+        let mut ledger = ExpectedState::loaded(universe.len());
         let mut check = || everything(&world, SIZES, &mut ledger).unwrap();
         let (findings, acknowledged) = check();
         assert_eq!((findings.wrong, acknowledged), (0, 2_400));
@@ -147,7 +155,7 @@ mod tests {
         world.paths.remove(&sets::paths(1).next().unwrap()).unwrap();
         let (findings, _) = check();
         assert_eq!((findings.wrong, findings.told.len()), (3, 3), "{findings:?}");
-        // A value of another key, and a key that nobody stored.
+        // A value of another key, and a key that was never stored.
         world.taxa.insert(&universe.key(8).to_be_bytes(), &values::value(universe.key(9), 0)).unwrap();
         world.taxa.insert(b"stranger", b"").unwrap();
         assert!(check().0.wrong > 4);

@@ -1,9 +1,8 @@
-//! Processes of this program that the demonstration starts, and what becomes of them and of its directory when it dies
-//! itself.
+//! Child processes of the demonstration, and the cleanup when the demonstration itself dies.
 //!
-//! Whoever presses Ctrl-C, or kills the demonstration in another way, ends it where it stands: nothing of it runs any
-//! more. So each child has a pipe from its parent, which the system closes then. The victim ends at that, and the
-//! sweeper removes the directory.
+//! Ctrl-C or a signal ends the demonstration at once; it runs no destructors. So each child holds a pipe from its
+//! parent, which the operating system closes when the parent dies. The victim then exits, and the sweeper removes the
+//! directory.
 
 use std::{
     io,
@@ -18,40 +17,42 @@ use clap::Args;
 
 use crate::failure::Failure;
 
-/// How often the sweeper tries, and how long it waits in between: the victim may still write for a moment.
+/// How often the sweeper tries, and the wait between tries: the victim may still write for a moment.
 const TRIES: u32 = 200;
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// This program again, with a pipe that ends when this process does.
+/// A command that starts this program again, with a pipe that closes when this process ends.
 pub(crate) fn command(name: &str, directory: &Path) -> Result<Command, Failure> {
     let mut command = Command::new(std::env::current_exe().map_err(cannot_start)?);
     command.arg(name).arg(directory).stdin(Stdio::piped());
     Ok(command)
 }
 
-/// Returns when the process that started this one has died.
+/// Returns when the parent process has died.
 pub(crate) fn wait_for_parent() {
     // An error ends the pipe as well.
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
 }
 
-/// A child that dies when this goes.
-pub(crate) struct Leash(pub(crate) Child);
+/// A child process that is killed when the guard is dropped.
+pub(crate) struct ChildGuard(pub(crate) Child);
 
-impl Leash {
+impl ChildGuard {
     /// Starts a child.
-    pub(crate) fn start(command: &mut Command) -> Result<Leash, Failure> {
-        command.spawn().map(Leash).map_err(cannot_start)
+    pub(crate) fn start(command: &mut Command) -> Result<ChildGuard, Failure> {
+        command.spawn().map(ChildGuard).map_err(cannot_start)
     }
 
-    /// Has a directory removed if this process dies before the leash goes. Ctrl-C, which goes to a whole group of
-    /// processes, does not reach the sweeper.
-    pub(crate) fn sweeper(directory: &Path) -> Result<Leash, Failure> {
-        Leash::start(command("demo-sweeper", directory)?.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0))
+    /// Starts a sweeper, which removes a directory if this process dies before it drops the guard. Ctrl-C goes to a
+    /// whole process group; it does not reach the sweeper.
+    pub(crate) fn sweeper(directory: &Path) -> Result<ChildGuard, Failure> {
+        ChildGuard::start(
+            command("demo-sweeper", directory)?.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0),
+        )
     }
 }
 
-impl Drop for Leash {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         // Both fail only if the child is gone already.
         let _ = self.0.kill();

@@ -5,19 +5,20 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use crate::{
-    demo::{child::Leash, report::mib},
+    demo::{child::ChildGuard, report::mib},
     failure::{Failure, warn},
 };
 
-/// A fresh directory, removed when it goes or the process dies, unless it shall be kept.
+/// A fresh directory. It is removed when the value is dropped or the process dies, unless the user keeps it.
 pub(crate) struct Directory {
     directory: TempDir,
-    /// Behind the directory, since it sees to that until it is gone.
-    sweeper: Option<Leash>,
+    /// Declared last, so that the sweeper guards the directory until the directory is removed.
+    sweeper: Option<ChildGuard>,
 }
 
 impl Directory {
-    /// Makes it inside `parent`, or the system's directory for temporary files, if `wanted` bytes are free there.
+    /// Creates the directory in `parent`, or in the system's directory for temporary files, if `wanted` bytes are free
+    /// there.
     pub(crate) fn new(parent: Option<&Path>, keep: bool, wanted: u64) -> Result<Self, Failure> {
         let system = std::env::temp_dir();
         let parent = parent.unwrap_or(&system);
@@ -40,11 +41,11 @@ impl Directory {
             .disable_cleanup(keep)
             .tempdir_in(parent)
             .map_err(refused)?;
-        let sweeper = if keep { None } else { Some(Leash::sweeper(directory.path())?) };
+        let sweeper = if keep { None } else { Some(ChildGuard::sweeper(directory.path())?) };
         Ok(Directory { directory, sweeper })
     }
 
-    /// Lets it stay, unless it is empty, for whoever wants to know what went wrong.
+    /// Keeps the directory, unless it is empty, so that a failure can be examined.
     pub(crate) fn keep(&mut self) {
         if std::fs::read_dir(self.path()).is_ok_and(|mut entries| entries.next().is_none()) {
             return;

@@ -10,7 +10,7 @@ pub(crate) struct KeyBits {
 }
 
 impl KeyBits {
-    /// Of ascending keys. Takes one bit and a half of memory for every integer up to the largest.
+    /// Builds the set from ascending keys. It takes 1.5 bits of memory for every integer up to the largest.
     pub(crate) fn new(keys: impl Iterator<Item = u64>) -> Self {
         let mut set = KeyBits { words: Vec::new(), before: Vec::new(), len: 0 };
         for key in keys {

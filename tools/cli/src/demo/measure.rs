@@ -14,9 +14,9 @@ use crate::{
     failure::Failure,
 };
 
-/// Longest time that a latency histogram tells apart, in nanoseconds.
+/// The largest latency that the histogram resolves, in nanoseconds.
 const LONGEST: u64 = 60_000_000_000;
-/// How often a worker tells the progress bar, in operations.
+/// A worker updates the progress bar after this many operations.
 const TELL: u64 = 256;
 
 /// What a phase did.
@@ -34,7 +34,7 @@ pub(crate) struct Row {
     pub(crate) io: Option<Counters>,
 }
 
-/// When a phase ends: after so many operations or so much time.
+/// The limits of a phase: it ends after this many operations or this much time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
     /// Operations.
@@ -43,8 +43,7 @@ pub(crate) struct Limit {
     pub(crate) time: Duration,
 }
 
-/// Measures a phase as a whole; `work` gives the number of its operations. `latency` comes from the work itself, if at
-/// all.
+/// Measures a phase as one unit. `work` returns the number of operations, and their latencies if it measures any.
 pub(crate) fn whole(
     phase: &'static str,
     database: &Database,
@@ -59,8 +58,8 @@ pub(crate) fn whole(
     Ok(Row { phase, operations, time, latency, io: Some(difference(database.stats().io, before)) })
 }
 
-/// Measures a phase of many threads. `worker` makes each thread's work: a closure that does step `n` of the phase and
-/// gives how many operations that was; 0 ends the thread.
+/// Measures a phase with many threads. `worker` creates the work of each thread: a closure that runs step `n` of the
+/// phase and returns the number of its operations; 0 ends the thread.
 pub(crate) fn threads<W: FnMut(u64) -> Result<u64, Failure>>(
     phase: &'static str,
     database: &Database,

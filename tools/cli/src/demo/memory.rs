@@ -1,9 +1,9 @@
 //! Peak memory of a process, as the kernel counts it.
 
-/// An amount in bytes with its name; `None` where the system does not tell.
+/// A named number of bytes; `None` where the system does not report it.
 pub(crate) type Memory = (&'static str, Option<u64>);
 
-/// `VmHWM` in bytes of a process by its number, or of this one for `self`; `None` where `/proc` does not tell.
+/// The `VmHWM` of a process in bytes, by process number or `self`; `None` where `/proc` does not report it.
 pub(crate) fn peak_of(process: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

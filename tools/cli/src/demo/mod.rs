@@ -4,9 +4,10 @@
 mod check;
 pub(crate) mod child;
 mod directory;
-mod hunt;
+mod expected;
 mod key_bits;
-mod ledger;
+mod keyspaces;
+mod kill;
 mod measure;
 mod memory;
 mod operations;
@@ -17,7 +18,6 @@ mod sets;
 mod shapes;
 mod values;
 pub(crate) mod victim;
-mod world;
 
 use std::{
     path::{Path, PathBuf},
@@ -29,8 +29,9 @@ use ecotone::Database;
 
 use self::{
     directory::Directory,
-    hunt::{Moment, Prey, hunt},
-    ledger::Ledger,
+    expected::ExpectedState,
+    keyspaces::{DemoKeyspaces, Universe},
+    kill::{KilledChild, Moment, hunt},
     measure::{Limit, Row},
     memory::Memory,
     operations::Keys,
@@ -38,13 +39,12 @@ use self::{
     sets::Sizes,
     shapes::Shapes,
     values::VALUE,
-    world::{Universe, World},
 };
 use crate::{
     failure::Failure,
-    kept::Kept,
+    open_keyspace::OpenKeyspace,
     output::Output,
-    place::{Engine, Setting, parse_size},
+    target::{Engine, Setting, parse_size},
 };
 
 /// Loads real keys into a database several times larger than its memory, kills it in the middle of its work and checks
@@ -78,15 +78,15 @@ pub(crate) struct Demo {
     kills: u32,
 }
 
-/// Bytes of disk that the demonstration may need: the data once more for reorganisation, log, and room to spare.
+/// Disk space that the demonstration may need: the data, the same again for reorganisation, the log, and a margin.
 const FULL_DISK: u64 = 1 << 30;
 const SMALL_DISK: u64 = 192 << 20;
 
-/// The round of the mixed workload that nobody kills; victims have those after it.
+/// The round of the mixed workload that is not killed; victims run the rounds after it.
 const FIRST_ROUND: u32 = 1;
 
 impl Demo {
-    /// Does everything.
+    /// Runs the whole demonstration.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let wanted = if self.small { SMALL_DISK } else { FULL_DISK };
         let mut directory = Directory::new(self.dir.as_deref(), self.keep, wanted)?;
@@ -100,7 +100,7 @@ impl Demo {
     fn run_in(&self, path: &Path) -> Result<u64, Failure> {
         let universe = Universe::new(self.sizes());
         self.introduce(&universe, path)?;
-        let mut ledger = Ledger::loaded(universe.len());
+        let mut ledger = ExpectedState::loaded(universe.len());
         let (mut rows, memory) = self.work(&universe, path, &mut ledger)?;
         let mut verified = 0;
         for round in FIRST_ROUND + 1..=FIRST_ROUND + self.kills {
@@ -120,14 +120,14 @@ impl Demo {
         if self.small { Sizes::SMALL } else { Sizes::FULL }
     }
 
-    /// In the small size ranges change their shape in small pieces, so that in a short life many do.
+    /// With `--small`, ranges convert in small units, so that many conversions happen in a short session.
     fn settings(&self) -> Vec<Setting> {
         let sizes =
             [("memtable", "1048576"), ("table", "65536")].map(|(name, value)| (name.to_owned(), value.to_owned()));
         if self.small && matches!(self.engine, Engine::Adaptive) { sizes.into() } else { Vec::new() }
     }
 
-    /// The end of a phase that only reads or works.
+    /// The limit of a phase that only reads or works.
     fn limit(&self) -> Limit {
         match self.small {
             true => Limit { operations: 10_000, time: Duration::from_millis(500) },
@@ -148,20 +148,25 @@ impl Demo {
         say(&format!("database: {}, engine {}", path.display(), self.engine.name()))
     }
 
-    /// Loads, reads, scans and updates. Gives the figures, and what memory that took.
-    fn work(&self, universe: &Universe, path: &Path, ledger: &mut Ledger) -> Result<(Vec<Row>, [Memory; 3]), Failure> {
+    /// Loads, reads, scans and updates. Returns the rows and the memory used.
+    fn work(
+        &self,
+        universe: &Universe,
+        path: &Path,
+        ledger: &mut ExpectedState,
+    ) -> Result<(Vec<Row>, [Memory; 3]), Failure> {
         let database = Database::builder(path).memory_budget(self.memory).open()?;
-        let world = World::create(&database, universe, self.engine, &self.settings())?;
+        let world = DemoKeyspaces::create(&database, universe, self.engine, &self.settings())?;
         let mut rows =
             vec![phases::load_taxa(&world)?, phases::load_cities(&world)?, phases::load_paths(&world, self.sizes())?];
-        // What was loaded is written out now, so that the reads below are charged with their own requests only.
+        // Flushes the loaded data now, so that the reads below are charged with their own requests only.
         database.flush()?;
         let (limit, taxa) = (self.limit(), universe.taxa.len());
         let (uniform, zipf) = (Keys::Uniform(taxa), Keys::zipf(taxa));
         rows.push(phases::read("read, uniform", &world, limit, &uniform)?);
         rows.push(phases::read("read, zipf 0.99", &world, limit, &zipf)?);
         rows.push(phases::multi_get(&world, limit, &uniform)?);
-        if let Kept::Ordered(taxa) = &world.taxa {
+        if let OpenKeyspace::Ordered(taxa) = &world.taxa {
             rows.push(phases::scan(&world, taxa, Limit { operations: limit.operations / 10, ..limit }, &uniform)?);
         }
         let (mixed, done) = phases::mixed(&world, limit, FIRST_ROUND)?;
@@ -170,13 +175,13 @@ impl Demo {
         let held = ("held by the database", Some(stats.memory_held));
         let memory = [("budget", Some(stats.memory_budget)), held, ("peak of this process", memory::peak_of("self"))];
         database.close()?;
-        // Last, since the ledger's own memory does not belong to the figures.
+        // Last, since the memory of the expected state does not belong to the figures.
         ledger.replay(FIRST_ROUND, &done, false);
         Ok((rows, memory))
     }
 
-    /// Lets a child process work, and kills it.
-    fn kill(&self, path: &Path, round: u32) -> Result<Prey, Failure> {
+    /// Starts a child process, and kills it.
+    fn kill(&self, path: &Path, round: u32) -> Result<KilledChild, Failure> {
         let first = round == FIRST_ROUND + 1;
         let moment = match (first, self.small) {
             (true, true) => Moment::Working(Duration::from_millis(500)),
@@ -189,13 +194,19 @@ impl Demo {
         prey
     }
 
-    /// Opens the database after a kill and checks it in two ways. Gives the number of acknowledged writes.
-    fn reopen(&self, universe: &Universe, path: &Path, ledger: &mut Ledger, shapes: Shapes) -> Result<u64, Failure> {
+    /// Opens the database after a kill and checks it in two ways. Returns the number of acknowledged writes.
+    fn reopen(
+        &self,
+        universe: &Universe,
+        path: &Path,
+        ledger: &mut ExpectedState,
+        shapes: Shapes,
+    ) -> Result<u64, Failure> {
         let began = Instant::now();
         let database = Database::builder(path).memory_budget(self.memory).create(false).open()?;
         let opened = began.elapsed();
-        let world = World::open(&database, universe)?;
-        // Before scans may have some change.
+        let world = DemoKeyspaces::open(&database, universe)?;
+        // Counted before the scans below can convert a range.
         let covers = world.taxa.shapes().len();
         let (findings, acknowledged) = check::everything(&world, self.sizes(), ledger)?;
         let (records, pages) = check::verify(&database)?;
@@ -212,7 +223,7 @@ impl Demo {
     }
 }
 
-/// Prints a line at once.
+/// Prints a line and flushes it.
 fn say(line: &str) -> Result<(), Failure> {
     let mut output = Output::new();
     output.line(&[line.as_bytes()])?;

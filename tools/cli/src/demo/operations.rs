@@ -1,5 +1,5 @@
-//! The mixed workload as a sequence that anyone can generate again: from how many operations were acknowledged follows
-//! what the database must hold.
+//! The mixed workload as a reproducible sequence. The number of acknowledged operations determines what the database
+//! must hold.
 //!
 //! Threads share nothing: key `i` belongs to thread `i % THREADS`, so the last write of each key is known.
 
@@ -10,7 +10,7 @@ use rand_distr::{Distribution, Zipf};
 pub(crate) const THREADS: usize = 8;
 /// Writes in one batch, at most.
 pub(crate) const BATCH: usize = 4;
-/// The skew of key choice, as YCSB has it.
+/// The skew of key choice, as in YCSB.
 const THETA: f64 = 0.99;
 
 /// What one operation does, to keys by their index.
@@ -29,7 +29,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// The keys that it writes.
+    /// The keys that the action writes.
     pub(crate) fn writes(&self) -> &[usize] {
         match self {
             Action::Read(_) => &[],
@@ -44,13 +44,13 @@ impl Action {
 pub(crate) struct Operation {
     /// Its number within thread and round, from 0.
     pub(crate) number: u32,
-    /// The version that it stores, larger than all before of the same thread.
+    /// The version that it stores; larger than all earlier versions of the same thread.
     pub(crate) version: u32,
     /// What it does.
     pub(crate) action: Action,
 }
 
-/// The operations of one thread in one round, without end.
+/// The endless operations of one thread in one round.
 pub(crate) struct Operations {
     random: SmallRng,
     keys: Keys,
@@ -60,7 +60,7 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    /// Over `keys` keys. A round is one life of the process that works; its number is from 1 to 250.
+    /// Operations over `keys` keys. A round is one session of the process; rounds are numbered from 1 to 250.
     pub(crate) fn new(keys: usize, round: u32, thread: usize) -> Self {
         let random = SmallRng::seed_from_u64(u64::from(round) << 32 | thread as u64);
         Operations { random, keys: Keys::zipf(keys / THREADS), round, thread, number: 0 }
@@ -98,9 +98,9 @@ impl Iterator for Operations {
 /// A choice of keys by their index.
 #[derive(Debug, Clone)]
 pub(crate) enum Keys {
-    /// All alike.
+    /// Every key is equally likely.
     Uniform(usize),
-    /// Zipf over exactly all ranks; `step` spreads the ranks over the keys and has no common factor with their number.
+    /// Zipf over all ranks. `step` spreads the ranks over the keys and is coprime to their number.
     Zipf { keys: usize, ranks: Zipf<f64>, step: usize },
 }
 
@@ -108,7 +108,7 @@ impl Keys {
     /// Over `0..keys`, skewed.
     pub(crate) fn zipf(keys: usize) -> Self {
         let ranks = Zipf::new(keys as f64, THETA).expect("there are keys");
-        // Near the golden section of the range, so that neighbouring ranks lie far apart.
+        // Near the golden ratio of the range, so that neighbouring ranks lie far apart.
         let near = (keys as f64 * 0.618_033_988) as usize;
         let step = (near..).find(|&step| common_factor(step, keys) == 1).expect("some number has no common factor");
         Keys::Zipf { keys, ranks, step }

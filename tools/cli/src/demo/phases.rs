@@ -8,12 +8,12 @@ use rand::{SeedableRng, rngs::SmallRng};
 use crate::{
     demo::{
         check::path_value,
+        keyspaces::{DemoKeyspaces, check},
         measure::{self, Limit, Row, nanoseconds},
         operations::{Keys, Operations, THREADS},
         progress,
         sets::{self, Sizes},
         values,
-        world::{World, check},
     },
     failure::Failure,
 };
@@ -25,8 +25,8 @@ const GETS_TOGETHER: usize = 32;
 /// Records in one scan.
 const SCAN: usize = 100;
 
-/// Loads the taxa, which ascend, by bulk load where keys have an order.
-pub(crate) fn load_taxa(world: &World<'_>) -> Result<Row, Failure> {
+/// Loads the taxa, which ascend; by bulk load where the engine orders keys.
+pub(crate) fn load_taxa(world: &DemoKeyspaces<'_>) -> Result<Row, Failure> {
     let taxa = &world.universe.taxa;
     let bar = progress::bar("load taxa, sorted", taxa.len() as u64);
     let records = (0..taxa.len()).map(|index| {
@@ -43,7 +43,7 @@ pub(crate) fn load_taxa(world: &World<'_>) -> Result<Row, Failure> {
 }
 
 /// Inserts the towns one by one, in their order of arrival.
-pub(crate) fn load_cities(world: &World<'_>) -> Result<Row, Failure> {
+pub(crate) fn load_cities(world: &DemoKeyspaces<'_>) -> Result<Row, Failure> {
     let cities = &world.universe.cities;
     let all = Limit { operations: cities.len() as u64, time: Duration::MAX / 4 };
     measure::threads("insert towns as they came", world.database, all, |_| {
@@ -55,7 +55,7 @@ pub(crate) fn load_cities(world: &World<'_>) -> Result<Row, Failure> {
 }
 
 /// Inserts the paths in batches.
-pub(crate) fn load_paths(world: &World<'_>, sizes: Sizes) -> Result<Row, Failure> {
+pub(crate) fn load_paths(world: &DemoKeyspaces<'_>, sizes: Sizes) -> Result<Row, Failure> {
     let bar = progress::bar("batches of 32 paths", sizes.paths as u64);
     let row = measure::whole("batches of 32 paths", world.database, |latency| {
         let mut paths = sets::paths(sizes.paths).zip(0u64..).peekable();
@@ -76,7 +76,7 @@ pub(crate) fn load_paths(world: &World<'_>, sizes: Sizes) -> Result<Row, Failure
 }
 
 /// Reads single records, chosen by `keys`, and checks them.
-pub(crate) fn read(phase: &'static str, world: &World<'_>, limit: Limit, keys: &Keys) -> Result<Row, Failure> {
+pub(crate) fn read(phase: &'static str, world: &DemoKeyspaces<'_>, limit: Limit, keys: &Keys) -> Result<Row, Failure> {
     measure::threads(phase, world.database, limit, |thread| {
         let mut random = SmallRng::seed_from_u64(thread as u64);
         move |_| world.read(keys.next(&mut random)).map(|()| 1)
@@ -84,7 +84,7 @@ pub(crate) fn read(phase: &'static str, world: &World<'_>, limit: Limit, keys: &
 }
 
 /// Reads many records at once, and checks them.
-pub(crate) fn multi_get(world: &World<'_>, limit: Limit, keys: &Keys) -> Result<Row, Failure> {
+pub(crate) fn multi_get(world: &DemoKeyspaces<'_>, limit: Limit, keys: &Keys) -> Result<Row, Failure> {
     measure::threads("read 32 at once, uniform", world.database, limit, |thread| {
         let mut random = SmallRng::seed_from_u64(1 << 32 | thread as u64);
         move |_| {
@@ -97,7 +97,7 @@ pub(crate) fn multi_get(world: &World<'_>, limit: Limit, keys: &Keys) -> Result<
 }
 
 /// Scans short ranges, and checks every record.
-pub(crate) fn scan(world: &World<'_>, taxa: &Keyspace, limit: Limit, keys: &Keys) -> Result<Row, Failure> {
+pub(crate) fn scan(world: &DemoKeyspaces<'_>, taxa: &Keyspace, limit: Limit, keys: &Keys) -> Result<Row, Failure> {
     measure::threads("scan 100 records", world.database, limit, |thread| {
         let mut random = SmallRng::seed_from_u64(2 << 32 | thread as u64);
         move |_| {
@@ -112,8 +112,8 @@ pub(crate) fn scan(world: &World<'_>, taxa: &Keyspace, limit: Limit, keys: &Keys
     })
 }
 
-/// Does the mixed workload in this process for a while. Gives also how far each thread came.
-pub(crate) fn mixed(world: &World<'_>, limit: Limit, round: u32) -> Result<(Row, [u32; THREADS]), Failure> {
+/// Runs the mixed workload in this process. Also returns the number of operations of each thread.
+pub(crate) fn mixed(world: &DemoKeyspaces<'_>, limit: Limit, round: u32) -> Result<(Row, [u32; THREADS]), Failure> {
     let done: [std::sync::atomic::AtomicU32; THREADS] = Default::default();
     let row = measure::threads("update, insert, delete, read", world.database, limit, |thread| {
         let mut operations = Operations::new(world.universe.len(), round, thread);

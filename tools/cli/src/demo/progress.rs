@@ -11,7 +11,7 @@ pub(crate) fn bar(phase: &'static str, length: u64) -> ProgressBar {
     ProgressBar::new(length).with_style(style("{msg} {wide_bar} {human_pos}/{human_len}")).with_message(phase)
 }
 
-/// A sign of life for a phase whose length nobody knows.
+/// A spinner for a phase of unknown length.
 pub(crate) fn spinner(phase: &'static str) -> ProgressBar {
     let spinner = ProgressBar::no_length().with_style(style("{spinner} {msg}, {elapsed}")).with_message(phase);
     spinner.enable_steady_tick(Duration::from_millis(200));

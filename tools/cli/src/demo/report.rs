@@ -7,7 +7,7 @@ use crate::demo::{measure::Row, memory::Memory};
 const HEADER: [&str; 9] =
     ["phase", "operations", "per second", "p50 µs", "p99 µs", "reads/op", "writes/op", "KiB read/op", "KiB written/op"];
 
-/// The rows as a table. A dash stands for what was not measured.
+/// Formats the rows as a table. A dash stands for a value that was not measured.
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_header(HEADER);

@@ -1,4 +1,4 @@
-//! The real keys that are embedded in the binary (`data/README.md` says what they are and whose).
+//! The real keys that are embedded in the binary (`data/README.md` names their sources and licences).
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -22,7 +22,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// All of them: 275 MiB of records.
+    /// All keys: 275 MiB of records.
     pub(crate) const FULL: Sizes = Sizes { taxa: 2_609_295, cities: 199_441, paths: 100_000 };
     /// Enough for tests of a few seconds.
     pub(crate) const SMALL: Sizes = Sizes { taxa: 200_000, cities: 20_000, paths: 10_000 };
@@ -56,7 +56,7 @@ fn integers(set: &'static [u8]) -> impl Iterator<Item = u64> {
     let mut input = BufReader::with_capacity(1 << 16, Zstd::new(set));
     std::iter::from_fn(move || {
         let mut bytes = [0; 8];
-        // The sets hold whole integers, so an error here is the end.
+        // The sets hold whole integers, so an error here means the end.
         input.read_exact(&mut bytes).ok().map(|()| u64::from_le_bytes(bytes))
     })
 }

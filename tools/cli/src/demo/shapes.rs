@@ -1,5 +1,5 @@
-//! Ranges of an adaptive keyspace that change their shape while it is written: the victim has them do so, and its
-//! parent is told what was seen last.
+//! Range conversions of an adaptive keyspace under writes. The victim provokes them with hints and scans, and reports
+//! to its parent what it last saw.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,28 +8,27 @@ use ecotone::{Hint, Keyspace};
 use crate::{
     demo::{
         key_bits::KeyBits,
-        world::{World, check},
+        keyspaces::{DemoKeyspaces, check},
     },
     failure::Failure,
-    kept::Kept,
+    open_keyspace::OpenKeyspace,
 };
 
-/// Stretches of the taxa that change their shape in turn: half of them become pages while the others become tables
-/// again.
+/// Sub-ranges of the taxa that convert in turn: half of them become pages while the others become tables again.
 const STRETCHES: usize = 8;
 
-/// What was going on, in bits, as it stands in a message.
+/// The observed conversions, as bits; the content of a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Shapes(pub(crate) u32);
 
 impl Shapes {
     const COVERED: u32 = 1;
-    /// Since the look before.
+    /// Since the previous observation.
     const ABSORBED: u32 = 2;
     const UNCOVERED: u32 = 4;
     const OPENED: u32 = 8;
 
-    /// What it is called, where there was something.
+    /// The conversions in words; for a report.
     pub(crate) fn words(self) -> String {
         let names = [
             (Self::COVERED, "covered"),
@@ -41,13 +40,13 @@ impl Shapes {
     }
 }
 
-/// Looks again and again at what was done with ranges.
+/// Observes the conversions of ranges, one observation after the other.
 #[derive(Debug, Default)]
-struct Look {
+struct ShapeObserver {
     before: [u64; 3],
 }
 
-impl Look {
+impl ShapeObserver {
     fn at(&mut self, keyspace: &Keyspace) -> Shapes {
         let counters = keyspace.stats().counters;
         let counter = |wanted| counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, count)| *count);
@@ -62,21 +61,22 @@ impl Look {
     }
 }
 
-/// Hints and scans stretches of the taxa in turn until it is told to stop, and tells after each scan what was going on.
+/// Hints and scans sub-ranges of the taxa in turn until it is told to stop, and reports the conversions after each
+/// scan.
 pub(crate) fn change(
-    world: &World<'_>,
+    world: &DemoKeyspaces<'_>,
     stop: &AtomicBool,
     tell: impl Fn(Shapes) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let Kept::Ordered(taxa) = &world.taxa else { return Ok(()) };
-    let (keys, mut look) = (&world.universe.taxa, Look::default());
+    let OpenKeyspace::Ordered(taxa) = &world.taxa else { return Ok(()) };
+    let (keys, mut look) = (&world.universe.taxa, ShapeObserver::default());
     if !taxa.stats().counters.iter().any(|(name, _)| *name == "covers") {
-        // Another engine has nothing to change.
+        // Other engines have no shapes to change.
         return Ok(());
     }
     for turn in (0..).take_while(|_| !stop.load(Ordering::Relaxed)) {
         let stretch = turn % STRETCHES;
-        // The stretch beside it is told the contrary.
+        // The neighbouring sub-range gets the opposite hint.
         let hint = if (turn / STRETCHES + stretch).is_multiple_of(2) { Hint::ReadMostly } else { Hint::WriteMostly };
         let bounds = [stretch, stretch + 1].map(|end| bound(keys, end));
         taxa.hint(bounds[0]..bounds[1], hint)?;
@@ -86,14 +86,14 @@ pub(crate) fn change(
     Ok(())
 }
 
-/// Where a stretch begins.
+/// The start of a sub-range.
 fn bound(keys: &KeyBits, stretch: usize) -> [u8; 8] {
     let index = (keys.len() * stretch / STRETCHES).min(keys.len() - 1);
     keys.key(index).to_be_bytes()
 }
 
-/// Every record of a stretch is one of its key, and keys ascend.
-fn scan(taxa: &Keyspace, world: &World<'_>, [from, to]: [[u8; 8]; 2]) -> Result<(), Failure> {
+/// Scans a sub-range, and checks that every value belongs to its key and that keys ascend.
+fn scan(taxa: &Keyspace, world: &DemoKeyspaces<'_>, [from, to]: [[u8; 8]; 2]) -> Result<(), Failure> {
     let mut last = None;
     for record in taxa.range(from..to) {
         let (key, value) = record?;

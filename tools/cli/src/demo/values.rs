@@ -1,4 +1,4 @@
-//! Values that prove themselves: every byte follows from the key and a version.
+//! Self-checking values: every byte follows from the key and a version.
 
 /// Bytes of a value.
 pub(crate) const VALUE: usize = 92;

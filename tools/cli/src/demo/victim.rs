@@ -1,5 +1,5 @@
-//! The process that is killed: works on the database and tells its parent, over standard output, of every write once it
-//! is acknowledged. Of an adaptive keyspace ranges change their shape meanwhile.
+//! The process that is killed. It works on the database and reports each acknowledged write to its parent over standard
+//! output. The ranges of an adaptive keyspace convert meanwhile.
 
 use std::{
     fs::File,
@@ -16,15 +16,16 @@ use ecotone::Database;
 use crate::{
     demo::{
         child,
+        keyspaces::{DemoKeyspaces, Universe},
         operations::{Operations, THREADS},
         sets::Sizes,
         shapes,
-        world::{Universe, World},
     },
     failure::Failure,
 };
 
-/// Bytes of a message: thread and the number of an operation, or what ranges are, each of 4 bytes.
+/// Bytes of a message: two integers of 4 bytes each. They are a thread and an operation number, or a report about
+/// ranges.
 pub(crate) const MESSAGE: usize = 8;
 /// Stands for a thread in the message that the database is open, and in those of what ranges are.
 pub(crate) const OPENED: u32 = u32::MAX;
@@ -32,7 +33,7 @@ pub(crate) const SHAPED: u32 = u32::MAX - 1;
 
 /// What the victim works on.
 #[derive(Debug, Args)]
-pub(crate) struct Victim {
+pub(crate) struct CrashChild {
     /// Directory of the database
     pub(crate) path: PathBuf,
     /// Memory in bytes
@@ -46,8 +47,8 @@ pub(crate) struct Victim {
     pub(crate) small: bool,
 }
 
-impl Victim {
-    /// Works until it is killed, or until its parent is gone.
+impl CrashChild {
+    /// Works until it is killed or its parent dies.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         thread::spawn(|| {
             child::wait_for_parent();
@@ -56,7 +57,7 @@ impl Victim {
         let messages = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
         let universe = Universe::new(if self.small { Sizes::SMALL } else { Sizes::FULL });
         let database = Database::builder(&self.path).memory_budget(self.memory).create(false).open()?;
-        let world = World::open(&database, &universe)?;
+        let world = DemoKeyspaces::open(&database, &universe)?;
         send(&messages, OPENED, 0)?;
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -68,7 +69,13 @@ impl Victim {
     }
 }
 
-fn work(world: &World<'_>, messages: &File, round: u32, thread: usize, stop: &AtomicBool) -> Result<(), Failure> {
+fn work(
+    world: &DemoKeyspaces<'_>,
+    messages: &File,
+    round: u32,
+    thread: usize,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
     for operation in Operations::new(world.universe.len(), round, thread) {
         if stop.load(Ordering::Relaxed) {
             break;
@@ -85,7 +92,7 @@ fn work(world: &World<'_>, messages: &File, round: u32, thread: usize, stop: &At
     Ok(())
 }
 
-fn change_shapes(world: &World<'_>, messages: &File, stop: &AtomicBool) -> Result<(), Failure> {
+fn change_shapes(world: &DemoKeyspaces<'_>, messages: &File, stop: &AtomicBool) -> Result<(), Failure> {
     let changed = shapes::change(world, stop, |shapes| send(messages, SHAPED, shapes.0));
     if changed.is_err() {
         stop.store(true, Ordering::Relaxed);
@@ -93,7 +100,7 @@ fn change_shapes(world: &World<'_>, messages: &File, stop: &AtomicBool) -> Resul
     changed
 }
 
-/// One write of a few bytes, which a pipe takes whole, so threads need no lock.
+/// Sends a message in one write of a few bytes. A pipe takes such a write whole, so threads need no lock.
 fn send(mut messages: &File, thread: u32, number: u32) -> Result<(), Failure> {
     let mut message = [0; MESSAGE];
     message[..4].copy_from_slice(&thread.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The formats that `load` reads, told by the name of the input or by `--format`.
+//! The formats that `load` reads, chosen by the name of the input or by `--format`.
 
 use std::path::Path;
 
@@ -53,7 +53,7 @@ const ALL: [(&str, Format); 8] = [
 ];
 
 impl Format {
-    /// By the extension; whatever has another one is taken for lines.
+    /// The format by the file extension; an unknown extension means lines.
     pub(crate) fn of(input: &Path) -> Self {
         let name = input.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         let (stem, zstd) = name.strip_suffix(".zst").map_or((name.as_str(), false), |stem| (stem, true));

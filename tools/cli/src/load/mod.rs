@@ -24,9 +24,9 @@ use self::{
 pub(crate) use self::{progress::style, zstd::Zstd};
 use crate::{
     failure::{Failure, warn},
-    kept::Kept,
+    open_keyspace::OpenKeyspace,
     output::Output,
-    place::{NewSpace, Place, close},
+    target::{DatabaseArgument, NewKeyspaceArgument, close},
     text::Encoding,
 };
 
@@ -43,7 +43,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Load {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgument,
     /// The input; `-` is standard input
     #[arg(default_value = "-")]
     input: PathBuf,
@@ -65,7 +65,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "WHAT", default_value = "continue")]
     on_error: OnError,
     #[command(flatten)]
-    space: NewSpace,
+    space: NewKeyspaceArgument,
     #[command(flatten)]
     encoding: Encoding,
 }
@@ -80,7 +80,7 @@ enum OnError {
 }
 
 impl Load {
-    /// Loads everything and tells how much it was.
+    /// Loads everything and prints the number of records.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         // Before the database is opened, so that an input that cannot be loaded leaves no empty database behind.
         let input = Input::open(&self.input)?;
@@ -103,13 +103,19 @@ impl Load {
         self.tell(&tally)
     }
 
-    fn load(&self, database: &Database, keyspace: &Kept, source: Source, tally: &mut Tally) -> Result<(), Failure> {
+    fn load(
+        &self,
+        database: &Database,
+        keyspace: &OpenKeyspace,
+        source: Source,
+        tally: &mut Tally,
+    ) -> Result<(), Failure> {
         let values = Values { bytes: self.values, template: self.value.clone() };
         let content = source.content;
         let records = Records::new(source, values);
         let ascends = match keyspace {
-            Kept::Ordered(ordered) => content == Content::Differences && ordered.first_key_value()?.is_none(),
-            Kept::Hashed(_) => false,
+            OpenKeyspace::Ordered(ordered) => content == Content::Differences && ordered.first_key_value()?.is_none(),
+            OpenKeyspace::Hashed(_) => false,
         };
         if self.sorted || ascends {
             target::bulk(keyspace.ordered("--sorted", "leave it out")?, records, tally)
@@ -132,7 +138,7 @@ impl Load {
     }
 }
 
-/// An input in messages.
+/// The name of an input in messages.
 fn display(input: &Path) -> String {
     if input == Path::new("-") { "standard input".to_owned() } else { input.display().to_string() }
 }

@@ -1,4 +1,4 @@
-//! The records of an input, each with its number, the bad ones with the reason.
+//! Reads the records of an input, each with its number. A bad entry carries the reason.
 
 use std::io::{self, BufRead, Read};
 
@@ -9,8 +9,7 @@ use crate::{
     text::{check_record, unescape},
 };
 
-/// Longest line that is looked at. The longest record, written with an escape of four characters for every byte, is
-/// shorter.
+/// Longest line that is parsed. The longest record, with an escape of four characters for every byte, is shorter.
 const MAX_LINE: usize = 4 * MAX_RECORD + 64;
 
 /// Characters of a bad line that are shown.
@@ -27,12 +26,12 @@ pub(crate) struct Record {
     pub(crate) value: Vec<u8>,
 }
 
-/// What keeps a record from being loaded.
+/// Why a record cannot be loaded.
 #[derive(Debug)]
 pub(crate) enum Problem {
-    /// A line or integer is no good; the next one may be.
+    /// A line or integer is invalid; the next one may be valid.
     Entry {
-        /// Which, from 1.
+        /// The number of the line or integer, from 1.
         number: u64,
         /// Why.
         reason: String,
@@ -41,7 +40,7 @@ pub(crate) enum Problem {
     Input(io::Error),
 }
 
-/// Which values the records get where the input has none.
+/// The values of records whose input has keys only.
 #[derive(Debug, Clone)]
 pub(crate) struct Values {
     /// Bytes of the value of an integer, made from the integer.
@@ -186,7 +185,7 @@ fn number(bytes: &[u8]) -> Result<u64, String> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Bytes that follow from `key`, so that whoever knows the key can check the value.
+/// Bytes that follow from `key`, so that a reader that knows the key can check the value.
 fn derived_value(key: u64, bytes: usize) -> Vec<u8> {
     key.to_le_bytes().into_iter().cycle().take(bytes).collect()
 }

@@ -1,5 +1,5 @@
-//! An input whose first bytes have been looked at. They tell a compressed input and a dump, and refuse what would be
-//! loaded as garbage.
+//! An input whose first bytes have been examined. They identify a compressed input and a dump, and expose an input that
+//! would load as garbage.
 
 use std::{
     io::{self, BufRead, BufReader, Cursor, Read},
@@ -17,7 +17,7 @@ use crate::{
     text::Encoding,
 };
 
-/// Bytes that are looked at.
+/// Number of bytes that are examined.
 const HEAD: u64 = 512;
 
 const GZIP: &[u8] = &[0x1F, 0x8B, 8];
@@ -25,18 +25,18 @@ const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 
 /// An input of a known format.
 pub(crate) struct Source {
-    /// What it holds.
+    /// The kind of content.
     pub(crate) content: Content,
-    /// How it is written.
+    /// The encoding of keys and values.
     pub(crate) encoding: Encoding,
-    /// Whether it had the header of a dump, which was its first line.
+    /// Whether the input has the header of a dump as its first line.
     pub(crate) dump: bool,
-    /// What it holds behind the header, without compression.
+    /// The decompressed content after the header.
     pub(crate) bytes: Box<dyn BufRead>,
 }
 
 impl Source {
-    /// Looks at an input that is called `path`, with what the user said about it.
+    /// Examines the input `path`, together with the options of the user.
     pub(crate) fn new(
         input: Input,
         path: &Path,
@@ -58,7 +58,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Undoes compression. It is looked for in text alone, since integers may begin with any bytes.
+    /// Decompresses the input. Compression is detected in text only, since integers may begin with any bytes.
     fn unpack(&mut self, path: &Path, zstd: bool) -> Result<(), Failure> {
         let start = self.head(path)?;
         if self.content.is_text() && start.starts_with(GZIP) {
@@ -75,7 +75,7 @@ impl Source {
         Ok(())
     }
 
-    /// The first bytes, which are read again behind this.
+    /// Reads the first bytes, and puts them back.
     fn head(&mut self, path: &Path) -> Result<Vec<u8>, Failure> {
         let mut head = Vec::new();
         let read = (&mut self.bytes).take(HEAD).read_to_end(&mut head);
@@ -85,7 +85,7 @@ impl Source {
         Ok(head)
     }
 
-    /// Goes behind the header, and reads what follows as it says.
+    /// Skips the header, and uses its encoding for the lines after it.
     fn begin_dump(&mut self, path: &Path, found: Result<Encoding, String>) -> Result<(), Failure> {
         let found = found.map_err(|why| unfit(path, &why))?;
         if self.encoding != Encoding::default() && self.encoding != found {
@@ -104,7 +104,7 @@ fn unfit(path: &Path, why: &str) -> Failure {
     Failure::Usage(format!("{} {why}", display(path)))
 }
 
-/// Why an input that begins like this cannot be meant. Whoever names the format of text is believed.
+/// The reason to refuse an input with these first bytes. An explicit text format is never refused.
 fn refuse(head: &[u8], line: &[u8], content: Content, named: bool) -> Option<String> {
     match content {
         Content::Integers | Content::Differences if is_text(head) => {
@@ -128,8 +128,8 @@ fn refuse(head: &[u8], line: &[u8], content: Content, named: bool) -> Option<Str
     }
 }
 
-/// Whether these are lines of UTF-8, the last character perhaps cut. So small integers are not, nor are others but by a
-/// rare chance.
+/// Whether these bytes are lines of UTF-8; the last character may be cut. Small integers never are, and others only by
+/// a rare chance.
 fn is_text(head: &[u8]) -> bool {
     let text = head.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     let is_cut = text.len() + char::MAX_LEN_UTF8 > head.len();

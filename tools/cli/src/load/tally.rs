@@ -1,4 +1,4 @@
-//! What came of the entries of an input so far.
+//! Counts the entries of an input that were loaded or left out.
 
 use indicatif::ProgressBar;
 
@@ -18,14 +18,14 @@ pub(crate) struct Tally {
     pub(crate) bad: u64,
     /// What the input holds.
     content: Content,
-    /// What the input is called.
+    /// The name of the input.
     input: String,
     stop: bool,
     bar: ProgressBar,
 }
 
 impl Tally {
-    /// Nothing was read yet. With `stop` the first bad entry ends the load.
+    /// An empty tally. With `stop` the first bad entry ends the load.
     pub(crate) fn new(stop: bool, content: Content, input: String, bar: ProgressBar) -> Self {
         Tally { loaded: 0, bad: 0, content, input, stop, bar }
     }
@@ -63,7 +63,7 @@ impl Tally {
         }
     }
 
-    /// Takes the progress bar away.
+    /// Removes the progress bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -6,11 +6,11 @@ use ecotone::{Batch, Database, Keyspace};
 
 use crate::{
     failure::Failure,
-    kept::Kept,
     load::{
         records::{Problem, Record},
         tally::Tally,
     },
+    open_keyspace::OpenKeyspace,
 };
 
 /// Records in one batch.
@@ -19,7 +19,7 @@ const BATCH: usize = 128;
 /// Inserts records in batches.
 pub(crate) fn insert(
     database: &Database,
-    keyspace: &Kept,
+    keyspace: &OpenKeyspace,
     records: impl Iterator<Item = Result<Record, Problem>>,
     tally: &mut Tally,
 ) -> Result<(), Failure> {
@@ -28,7 +28,7 @@ pub(crate) fn insert(
         match record {
             Ok(Record { key, value, .. }) => keyspace.insert_by(&mut batch, key, value),
             Err(problem) => {
-                // What came before the problem is loaded whatever the problem leads to.
+                // The records before the problem are loaded in any case.
                 commit(std::mem::replace(&mut batch, database.batch()), tally)?;
                 tally.problem(problem)?;
             }
@@ -49,7 +49,7 @@ fn commit(batch: Batch, tally: &mut Tally) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Bulk-loads ascending records. A record that is not above the one before it is a bad one.
+/// Bulk-loads ascending records. A record that is not above its predecessor is bad.
 pub(crate) fn bulk(
     keyspace: &Keyspace,
     records: impl Iterator<Item = Result<Record, Problem>>,
@@ -72,7 +72,7 @@ pub(crate) fn bulk(
     });
     let loaded = keyspace.bulk_load(good.by_ref().flatten());
     drop(good);
-    // After an error a prefix is there, and only the keyspace knows how long it is.
+    // After an error a prefix is loaded; only the keyspace knows its length.
     let there =
         |_: &_| keyspace.range((Bound::Excluded(before), Bound::Unbounded)).filter(Result::is_ok).count() as u64;
     tally.loaded = loaded.as_ref().map_or_else(there, |loaded| *loaded);

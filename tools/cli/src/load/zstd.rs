@@ -1,4 +1,4 @@
-//! Reading Zstandard input: all frames of it, with their checksums compared.
+//! Reads Zstandard input: all frames, with their checksums verified.
 
 use std::io::{self, BufRead, Read};
 
@@ -20,7 +20,7 @@ impl<R: BufRead> Zstd<R> {
         Zstd { input, decoder: FrameDecoder::new(), inside: false }
     }
 
-    /// Begins the next frame; tells whether there is one.
+    /// Begins the next frame; returns whether there is one.
     fn begin(&mut self) -> io::Result<bool> {
         while !self.input.fill_buf()?.is_empty() {
             match self.decoder.reset(&mut self.input) {
@@ -70,7 +70,7 @@ impl<R: BufRead> Read for Zstd<R> {
 
 const DAMAGED: &str = "its compressed data is damaged or cut off; get the file once more";
 
-/// What to do about what the decoder does not take.
+/// The error for input that the decoder refuses, with advice.
 fn refused(error: &FrameDecoderError) -> io::Error {
     match error {
         FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::BadMagicNumber(_)) => unreadable(

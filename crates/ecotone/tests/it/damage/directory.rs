@@ -1,4 +1,4 @@
-//! Real directories with files of others in them: nothing of them is touched.
+//! Real directories with files of other programs: none of those files is touched.
 
 use std::{fs, path::Path};
 

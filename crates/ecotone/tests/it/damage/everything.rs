@@ -1,4 +1,4 @@
-//! The databases that are damaged have something of everything, so that damage finds it.
+//! The databases under damage contain every kind of file, page and record, so that damage reaches all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ fn record_kinds(segment: &[u8]) -> BTreeSet<u8> {
     records_of(segment).into_iter().map(|record| segment[record + 8]).collect()
 }
 
-/// Those of all log segments.
+/// The kinds of the records of all log segments.
 fn all_record_kinds(image: &Image) -> BTreeSet<u8> {
     let logs = image.files().into_iter().filter(|(file, _)| matches!(file, FileId::Log(_)));
     logs.flat_map(|(_, bytes)| record_kinds(&bytes)).collect()
@@ -35,13 +35,13 @@ fn batch(image: &Image) -> u8 {
     image.files()[&FileId::Double(0)][28]
 }
 
-/// The first pages of all tables, or runs.
+/// The first pages of all tables or runs.
 fn headers(image: &Image) -> Vec<Vec<u8>> {
     let tables = image.files().into_iter().filter(|(file, _)| matches!(file, FileId::Table { .. }));
     tables.map(|(_, bytes)| bytes[..PAGE].to_vec()).collect()
 }
 
-/// The numbers of the first keyspace, and the shapes of its ranges.
+/// The counters of the first keyspace, and the shapes of its ranges.
 fn towns(image: &Image) -> (BTreeMap<&'static str, u64>, Vec<&'static str>) {
     let disk = image.copy();
     let database = image::open(&disk, 7).unwrap();
@@ -96,7 +96,7 @@ fn the_image_of_lsm_keyspaces_has_something_of_everything() {
 fn the_image_of_an_adaptive_keyspace_has_something_of_everything() {
     let image = Image::adaptive(1);
     let kinds = page_kinds(&image, FileId::Pages(1));
-    // Overflow pages, which jobs tidy away, are in the image of trees.
+    // Overflow pages are in the images of trees: here jobs remove them.
     assert!(kinds.is_superset(&BTreeSet::from([PAGES[0], PAGES[2]])), "{kinds:?}");
     assert_eq!(all_record_kinds(&image), BTreeSet::from(RECORDS));
     assert!(batch(&image) > 0, "a double-write batch");

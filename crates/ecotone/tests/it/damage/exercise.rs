@@ -1,4 +1,4 @@
-//! Uses a database of any content.
+//! Exercises a database of any content.
 
 use ecotone::{Database, Hint};
 use ecotone_testkit::sim::SimStorage;
@@ -8,11 +8,11 @@ use super::{
     image,
 };
 
-/// More jobs than a small database has after some writes; one that is damaged may have more for ever.
+/// More jobs than a small database has after a few writes. A damaged one may have more forever.
 const JOBS: usize = 100;
 
-/// Opens the database on `disk` and reads, writes, flushes and verifies it, and has ranges change their shape. Whatever
-/// the content, nothing panics and everything ends.
+/// Opens the database on `disk`, reads, writes, flushes and verifies it, and converts ranges. Whatever the content,
+/// nothing panics and everything ends.
 pub(super) fn exercise(disk: &SimStorage) {
     let Ok((database, jobs)) = image::open_watched(disk, 7) else { return };
     for info in database.keyspaces() {
@@ -48,8 +48,8 @@ fn write(keyspace: &Either) {
     }
 }
 
-/// Has an adaptive keyspace bring the lower half of its keys back to tables, and the upper one into pages; others have
-/// nothing to choose.
+/// Converts the lower half of the keys of an adaptive keyspace to tables and the upper half to pages. Other engines
+/// ignore the hints.
 fn reshape(keyspace: &Either) {
     if let Either::Ordered(keyspace) = keyspace {
         let _ = keyspace.hint(.."key/000900", Hint::WriteMostly);

@@ -1,4 +1,4 @@
-//! Files that are cut, grown, missing, or of another database.
+//! Files that are cut, extended, missing, or of another database.
 
 use ecotone::{
     Error,
@@ -16,7 +16,7 @@ use super::{
 
 const PAGE: usize = 4096;
 
-/// Whether a file is a segment that the log does not use yet, or any more: what it holds lies below the replay
+/// Whether a file is a segment that the log does not use yet or no longer uses: its contents lie below the replay
 /// position.
 fn is_spare(image: &Image, file: FileId, bytes: &[u8]) -> bool {
     let number = |offset: usize| u64::from_le_bytes(*bytes[offset..].first_chunk().expect("eight bytes"));
@@ -25,7 +25,7 @@ fn is_spare(image: &Image, file: FileId, bytes: &[u8]) -> bool {
     is_blank || matches!(file, FileId::Log(_)) && number(24) + (number(56) - PAGE as u64) <= replay()
 }
 
-/// Examines a copy in which `file` has other bytes. What was refused must be as before when the right bytes are back.
+/// Examines a copy in which `file` has other bytes. If the copy is refused, the right bytes must bring everything back.
 fn replaced(image: &Image, file: FileId, bytes: &[u8], place: &str) -> Verdict {
     let disk = image.copy();
     disk.put(file, bytes);
@@ -38,7 +38,7 @@ fn replaced(image: &Image, file: FileId, bytes: &[u8], place: &str) -> Verdict {
     verdict
 }
 
-/// Lengths around every structure's start, and some in between; with `ECOTONE_FULL=1` more of these.
+/// Lengths around the start of every structure, and some in between; more of these with `ECOTONE_FULL=1`.
 fn lengths(length: usize) -> Vec<usize> {
     let small = [0, 1, 8, 39, 40, 59, 60, 63, 64, 100, 511, 512, 513, 4095, 4096, 4097, 8192];
     let every = if std::env::var_os("ECOTONE_FULL").is_some() { 1 } else { 4 };
@@ -55,7 +55,7 @@ fn a_cut_file_is_refused_or_was_not_needed() {
 
 fn cut(image: &Image) {
     for (file, bytes) in image.files() {
-        // An lsm has many tables, which are alike: of each a few lengths, and all of them of some table.
+        // An lsm has many similar tables: a few lengths of each, and all lengths of one.
         let (first, each) = match file {
             FileId::Table { number, .. } if image.engines[0] != "hash" => (number as usize % 6, 6),
             _ => (0, 1),
@@ -118,7 +118,7 @@ fn remove(image: &Image) {
     }
 }
 
-/// Ways to lose a file that leave its name, or not.
+/// Ways to lose a file, with or without its name.
 const LOSSES: [&str; 5] = ["missing", "emptied", "zeroed", "without its header", "cut in half"];
 
 fn lose(disk: &SimStorage, file: FileId, how: &str) {
@@ -133,7 +133,7 @@ fn lose(disk: &SimStorage, file: FileId, how: &str) {
     disk.put(file, &bytes);
 }
 
-/// Never less than what was synced: all of the last life was.
+/// The result is never less than what was synced, and everything of the last session was synced.
 #[test]
 #[ignore = "long"]
 fn a_lost_log_segment_is_named_or_was_not_needed() {
@@ -186,7 +186,7 @@ fn exchange(image: &Image, other: &Image) {
         let Some(bytes) = foreign.get(&file) else { continue };
         let verdict = replaced(image, file, bytes, &format!("{file} of another database"));
         let refused = matches!(&verdict, Verdict::Refused(error) if error.is_corruption());
-        // The area says which pages it holds by their checksums, and a spare segment says nothing.
+        // The double-write area names its pages by checksums, and a spare segment names nothing.
         let harmless = matches!(file, FileId::Double(_)) || is_spare(image, file, &image.files()[&file]);
         assert!(if harmless { matches!(verdict, Verdict::Intact) } else { refused }, "{file}: {verdict:?}");
     }
@@ -197,7 +197,7 @@ fn files_under_each_others_names_are_refused() {
     Image::all(1).iter().for_each(swap);
 }
 
-/// Each data file with the next one of its kind.
+/// Exchanges each data file with the next one of its kind.
 fn swap(image: &Image) {
     let files: Vec<_> = image.files().into_iter().filter(|(file, _)| file.keyspace().is_some()).collect();
     let pairs =

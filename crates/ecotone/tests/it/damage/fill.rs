@@ -1,32 +1,32 @@
-//! What the lives of the images are: the first one by engine, which leaves something of everything that the engine has
-//! in files, and the last one.
+//! The sessions of the images: the first one, by engine, leaves everything that the engine has in files; then the last
+//! one.
 
 use std::ops::Range;
 
 use ecotone::Hint;
 
-use super::life::{Life, sparse, value};
+use super::session::{Session, sparse, value};
 
-/// Bytes of a value of which three fill a page, or eight a block.
+/// Length of a value of which three fill a page and eight fill a block.
 const LARGE: usize = 1_000;
-/// Bytes of a value of which 34 are a run that is too large to become one with others of its size.
+/// Length of a value of which 34 make a run too large for a merge with others of its size.
 const MIDDLE: usize = 480;
 
-impl Life {
-    /// Pages of both keyspaces, then a checkpoint, then what only the log says.
+impl Session {
+    /// Pages of both keyspaces, then a checkpoint, then records that only the log has.
     pub(super) fn fill(&mut self, records: u32) {
         (0..records).for_each(|i| self.insert(1, i * 7 % records * 10, 300));
         (0..records / 4).for_each(|i| self.insert(2, i * 10, 40));
         self.flush();
-        // More than the first page has room for, so that it gets an overflow page.
+        // More records than fit in the first page, so that it gets an overflow page.
         (1..20).filter(|i| i % 10 != 0).for_each(|i| self.insert(1, i, 170));
         self.flush();
         self.load_notes(records * 2 / 5);
         (0..records / 15).for_each(|i| self.insert(1, i * 100, 310));
     }
 
-    /// What leaves memory comes into deltas and from there into bases; the last of it is flushed, and of what comes
-    /// then some leaves memory again, which the log tells.
+    /// Records evicted from memory go to deltas and from there to base runs. The last of them are flushed. Then more
+    /// records are written, and the log tells that some of them are evicted.
     pub(super) fn fill_hashed(&mut self) {
         self.insert_and_compact(600);
         (0..40).for_each(|i| self.insert(2, i * 10, 40));
@@ -42,8 +42,8 @@ impl Life {
         }
     }
 
-    /// A last level that is large enough for another one above it, which gets what is compacted of some runs, and two
-    /// more runs. What was loaded last only the log has.
+    /// A last level that is large enough for another level above it. That level gets the compaction of some runs, and
+    /// two more runs follow. Only the log has the records that are loaded last.
     pub(super) fn fill_lsm(&mut self) {
         self.load_towns(260);
         self.make_runs(0, 0..5, MIDDLE);
@@ -54,9 +54,10 @@ impl Life {
         self.load_notes(100);
     }
 
-    /// Ranges that become pages, with ranges of tables between them. Of the third one a compaction makes all tables
-    /// count again, since it has more pages than the runs that come have tables; of the second one a run stays above
-    /// its pages; what is written to the first one is flushed into these. Of the last one only the log tells.
+    /// An adaptive keyspace with every kind of range: paged ranges, with table ranges between them. A compaction
+    /// converts the third paged range back to tables, since it has more pages than the incoming runs have tables. A run
+    /// stays above the pages of the second one. Writes to the first one are flushed into its pages. Only the log tells
+    /// of the last one.
     pub(super) fn fill_adaptive(&mut self) {
         self.load_towns(300);
         [0..180, 200..380, 400..2_170].into_iter().for_each(|range| self.hint(range, Hint::ReadMostly));
@@ -81,8 +82,8 @@ impl Life {
         self.bulk_load(2, (1_000..1_000 + count).map(|number| (number, value(number, 250))));
     }
 
-    /// Flushes a run in each round, all of the same keys from one on: some with other values of so many bytes, some
-    /// deleted.
+    /// Flushes a run in each round, all of the same keys from `first` on. Some get other values of `bytes` bytes, some
+    /// are deleted.
     fn make_runs(&mut self, first: u32, rounds: Range<u32>, bytes: usize) {
         for round in rounds {
             for i in 0..=44 {
@@ -96,13 +97,13 @@ impl Life {
         }
     }
 
-    /// What fills some segments of the log.
+    /// Fills some segments of the log.
     pub(super) fn log_much(&mut self) {
         (0..4).for_each(|i| self.batch_of(3_000 + i * 400..3_400 + i * 400, 1_500));
         self.log();
     }
 
-    /// The last life: what only the log has.
+    /// The last session: records that only the log has.
     pub(super) fn log(&mut self) {
         self.insert(1, 3, 100);
         self.batch(2_000..2_006);

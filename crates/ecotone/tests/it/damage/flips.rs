@@ -1,6 +1,6 @@
-//! One flipped bit in every byte. By default in every byte of the headers and of the manifest and in some of the rest,
-//! in seconds; with `ECOTONE_FULL=1` in every byte of every sector that holds something and in one of the others, which
-//! takes long.
+//! Flips one bit at a time. By default in every byte of the headers and of the manifest and in some of the rest, which
+//! takes seconds. With `ECOTONE_FULL=1` in every byte of every used sector and in one byte of the others, which takes
+//! long.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::{
     judge::{Verdict, examine},
 };
 
-/// Bytes from the beginning of the last write on that are flipped in every run.
+/// Bytes from the start of the last write that are flipped in every run.
 const LAST_WRITE: usize = 64;
 
 /// Bytes that are flipped in every run: headers, and the entries of the double-write area.
@@ -27,8 +27,8 @@ fn header(file: FileId) -> Range<usize> {
     }
 }
 
-/// Offsets to flip: those that `always` are, and of the rest every `used`-th byte that is not zero and every
-/// `unused`-th that is.
+/// Offsets to flip: those in `always`, every `used`-th of the other bytes that are not zero, and every `unused`-th that
+/// are.
 fn offsets(bytes: &[u8], always: [Range<usize>; 2], used: usize, unused: usize) -> Vec<usize> {
     if std::env::var_os("ECOTONE_FULL").is_some() {
         return all_offsets(bytes);
@@ -42,7 +42,7 @@ fn offsets(bytes: &[u8], always: [Range<usize>; 2], used: usize, unused: usize) 
     (0..bytes.len()).filter(|offset| taken(offset)).collect()
 }
 
-/// Every byte of the sectors that hold something, and one byte of the others.
+/// Every byte of the used sectors, and one byte of the others.
 fn all_offsets(bytes: &[u8]) -> Vec<usize> {
     let sectors = bytes.chunks(SECTOR).enumerate();
     let of_sector = |(number, sector): (usize, &[u8])| {
@@ -53,13 +53,13 @@ fn all_offsets(bytes: &[u8]) -> Vec<usize> {
     sectors.flat_map(of_sector).collect()
 }
 
-/// Flips one bit at a time of all files that `which` takes. Gives how often the database was refused, hurt, intact,
-/// shorter.
+/// Flips one bit at a time in all files that `which` takes. Returns the numbers of refused, hurt, intact and shorter
+/// databases.
 fn flip(image: &Image, which: impl Fn(FileId) -> bool, used: usize, unused: usize) -> [usize; 4] {
     flip_on(image, &|| image.copy(), which, used, unused)
 }
 
-/// The same on disks of another kind.
+/// The same on another kind of disk.
 fn flip_on(
     image: &Image,
     disk: &dyn Fn() -> SimStorage,
@@ -76,12 +76,12 @@ fn flip_on(
             let place = format!("bit {bit} of byte {offset} of {file} flipped");
             let disk = disk();
             disk.flip_bit(file, offset as u64, bit);
-            // Everything but the last write is known to be synced.
+            // All but the last write is known to be synced.
             let last = file == last_segment && offset >= last_write;
             let allowed =
                 if last { &image.states[image.states.len() - 2..] } else { std::slice::from_ref(image.now()) };
             let verdict = examine(&disk, allowed, &place);
-            // Never a newer format: a flip in a version is a flip like any other.
+            // Never a newer format: a flip in a version is ordinary damage.
             assert!(verdict.errors().iter().all(ecotone::Error::is_corruption), "{place}: {:?}", verdict.errors());
             counts[match verdict {
                 Verdict::Refused(_) => 0,
@@ -111,7 +111,7 @@ fn a_flip_in_one_copy_of_the_manifest_changes_nothing() {
     }
 }
 
-/// What stands behind the manifest is not needed.
+/// The bytes behind the manifest are not needed.
 #[test]
 fn a_flip_in_the_only_copy_of_the_manifest_is_refused() {
     for image in Image::all(1) {
@@ -124,7 +124,7 @@ fn a_flip_in_the_only_copy_of_the_manifest_is_refused() {
 #[test]
 #[ignore = "long"]
 fn a_flip_in_the_log_is_refused_or_takes_the_last_write() {
-    // Of a tree there is least in it.
+    // The image of the tree has the fewest bytes.
     for (image, used) in Image::all(1).into_iter().zip([17, 4_999, 397, 397]) {
         let [refused, hurt, _, shorter] = flip(&image, |file| matches!(file, FileId::Log(_)), used, 30_011);
         assert!(refused > 100 && hurt == 0 && shorter > 0);
@@ -159,7 +159,7 @@ fn a_flip_in_a_hash_keyspace_is_refused_or_found_when_read() {
     assert!(refused > 50 && hurt > 50 && shorter == 0);
 }
 
-/// One in a filter is found by a check alone, since no answer needs it.
+/// Only a check finds a flip in a filter, since no answer needs the filter.
 #[test]
 #[ignore = "long"]
 fn a_flip_in_the_tables_is_refused_or_found_when_read() {

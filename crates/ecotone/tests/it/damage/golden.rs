@@ -1,7 +1,7 @@
-//! Databases as each version wrote them, kept under `fixtures`: whatever changes, they open and hold what they held.
-//! `ECOTONE_BLESS=1` writes the newest anew, of each engine whose test is run, which is right only if no version that
-//! wrote the old one was released. Version 2 has marks in the log; version 3 has two copies of the manifest, log
-//! segments that name their successors, and runs of the hash engine whose pages of tags have a checksum each; version 4
+//! Golden databases, as each version wrote them, kept under `fixtures`. Every later version opens them and finds the
+//! same records. `ECOTONE_BLESS=1` rewrites the newest one, for each engine whose test is run. That is right only if no
+//! version that wrote the old one was released. Version 2 has marks in the log. Version 3 has two copies of the
+//! manifest, log segments that name their successors, and hash runs with a checksum for each page of tags. Version 4
 //! has a manifest that knows unwritten keyspaces.
 
 use std::{fmt::Write, fs, path::PathBuf};
@@ -24,7 +24,7 @@ fn directory(store: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(store)
 }
 
-/// A file as text: its length, then every line of bytes that are not all zero behind its offset.
+/// A file as text: its length, then each line of bytes that are not all zero, behind its offset.
 fn to_text(bytes: &[u8]) -> String {
     let mut text = format!("length {}\n", bytes.len());
     for (i, line) in bytes.chunks(LINE).enumerate().filter(|(_, line)| line.iter().any(|&byte| byte != 0)) {
@@ -84,7 +84,7 @@ fn the_golden_stores_of_adaptive_keyspaces_open_and_hold_what_they_held() {
     hold_what_they_held(&["v2/adaptive", "v3/adaptive", "v4/adaptive"], &Image::adaptive(1));
 }
 
-/// Of all stores of an engine, the newest last.
+/// Checks all stores of an engine. The newest comes last.
 fn hold_what_they_held(stores: &[&str], image: &Image) {
     if let Some(newest) = stores.last().filter(|_| std::env::var_os("ECOTONE_BLESS").is_some()) {
         bless(newest, image);

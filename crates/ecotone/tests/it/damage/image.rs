@@ -1,5 +1,5 @@
-//! Small databases that ended with something in every file: pages or tables, a double-write batch, structural records
-//! and operations that only the log has. What they went through is in `fill`.
+//! Small databases with something in every file: pages or tables, a double-write batch, structural records, and
+//! operations that only the log has. `fill` has their sessions.
 
 use std::{
     collections::BTreeMap,
@@ -9,10 +9,10 @@ use std::{
 use ecotone::{
     Database, Result,
     internal::{
-        Parts,
+        Components,
         engines::{
             adaptive::AdaptiveFamily,
-            engine::{Family, Shared},
+            engine::{EngineFactory, Shared},
             hash::HashFamily,
             lsm::LsmFamily,
             tree::TreeFamily,
@@ -26,30 +26,30 @@ use ecotone::{
 use ecotone_testkit::{
     model::State,
     sim::{Crash, SimClock, SimStorage},
-    suite::Watched,
+    suite::ObservedFactory,
 };
 
 use super::{
     either::Either,
-    life::{Engines, Life},
+    session::{Engines, Session},
 };
 
-/// The keyspaces by their numbers.
+/// The keyspaces, by id.
 pub(super) const NAMES: [(u32, &str); 2] = [(1, "towns"), (2, "notes")];
 const BUDGET: usize = 16 << 20;
 /// Both copies of the manifest.
 pub(super) const MANIFESTS: [FileId; 2] = Manifest::FILES;
 
-/// The database as its end left it.
+/// A database as a crash left it.
 pub(super) struct Image {
     pub(super) disk: SimStorage,
-    /// Those of its keyspaces.
+    /// The engines of its keyspaces.
     pub(super) engines: Engines,
-    /// The content after each write of the last life, from its beginning on.
+    /// The content at the start of the last session and after each of its writes.
     pub(super) states: Vec<State>,
 }
 
-/// Where in a log segment the records are that begin in it and end within.
+/// The offsets of the records that lie wholly in a log segment.
 pub(super) fn records_of(bytes: &[u8]) -> Vec<usize> {
     let number = |offset: usize| u64::from_le_bytes(*bytes[offset..].first_chunk().expect("eight bytes"));
     let mut offset = 4096 + usize::try_from(number(32) - number(24)).expect("an offset");
@@ -71,54 +71,54 @@ impl Image {
         Self::of(seed, 150)
     }
 
-    /// Two lives: the first flushes, loads `records` and some in bulk, and dies; the second recovers, writes and dies.
+    /// Two sessions. The first flushes, writes `records` records, loads some in bulk, and crashes. The second recovers,
+    /// writes and crashes.
     pub(super) fn of(seed: u64, records: u32) -> Self {
         Self::made(seed, ["tree"; 2], |life| life.fill(records))
     }
 
-    /// The same with hash keyspaces, whose records are in a hot log, in deltas and in bases.
+    /// The same with hash keyspaces, whose records are in a hot log, in deltas and in base runs.
     pub(super) fn hashed(seed: u64) -> Self {
-        Self::made(seed, ["hash"; 2], Life::fill_hashed)
+        Self::made(seed, ["hash"; 2], Session::fill_hashed)
     }
 
     /// The same with lsm keyspaces: two levels below some runs, and tables of two kinds.
     pub(super) fn lsm(seed: u64) -> Self {
-        Self::made(seed, ["lsm"; 2], Life::fill_lsm)
+        Self::made(seed, ["lsm"; 2], Session::fill_lsm)
     }
 
-    /// The same with an adaptive keyspace, of which some ranges are tables, and the others pages in all ways. The
-    /// second one is a tree.
+    /// The same with an adaptive keyspace that has tables and every kind of paged range. The second keyspace is a tree.
     pub(super) fn adaptive(seed: u64) -> Self {
-        Self::made(seed, ["adaptive", "tree"], Life::fill_adaptive)
+        Self::made(seed, ["adaptive", "tree"], Session::fill_adaptive)
     }
 
-    /// One of each.
+    /// One image of each.
     pub(super) fn all(seed: u64) -> [Self; 4] {
         [Self::new(seed), Self::hashed(seed), Self::lsm(seed), Self::adaptive(seed)]
     }
 
-    /// One of each engine, with little in files and a log of several segments in the last life.
+    /// One image of each engine, with little in files and a log of several segments in the last session.
     pub(super) fn with_long_logs(seed: u64) -> Vec<Self> {
-        let fill = |life: &mut Life| (0..20).for_each(|i| life.insert(1 + i % 2, i * 10, 40));
-        let made = |engine| Self::of_lives(seed, [engine; 2], fill, Life::log_much);
+        let fill = |life: &mut Session| (0..20).for_each(|i| life.insert(1 + i % 2, i * 10, 40));
+        let made = |engine| Self::of_lives(seed, [engine; 2], fill, Session::log_much);
         ["tree", "hash", "lsm", "adaptive"].map(made).into()
     }
 
-    fn made(seed: u64, engines: Engines, fill: impl FnOnce(&mut Life)) -> Self {
-        Self::of_lives(seed, engines, fill, Life::log)
+    fn made(seed: u64, engines: Engines, fill: impl FnOnce(&mut Session)) -> Self {
+        Self::of_lives(seed, engines, fill, Session::log)
     }
 
-    fn of_lives(seed: u64, engines: Engines, fill: impl FnOnce(&mut Life), log: impl FnOnce(&mut Life)) -> Self {
+    fn of_lives(seed: u64, engines: Engines, fill: impl FnOnce(&mut Session), log: impl FnOnce(&mut Session)) -> Self {
         let disk = SimStorage::new(seed);
-        let mut life = Life::begin(&disk, seed, engines, State::new());
+        let mut life = Session::begin(&disk, seed, engines, State::new());
         fill(&mut life);
         let end = life.end();
-        let mut life = Life::begin(&end.disk, seed, engines, end.now().clone());
+        let mut life = Session::begin(&end.disk, seed, engines, end.now().clone());
         log(&mut life);
         life.end()
     }
 
-    /// What it holds.
+    /// The current content.
     pub(super) fn now(&self) -> &State {
         self.states.last().expect("a life has a beginning")
     }
@@ -128,20 +128,20 @@ impl Image {
         self.disk.files()
     }
 
-    /// A copy with one manifest file, to damage that.
+    /// A copy with one manifest file, for damage to it.
     pub(super) fn with_one_manifest(&self) -> SimStorage {
         let disk = self.copy();
         disk.remove(MANIFESTS[1]).expect("two copies of the manifest");
         disk
     }
 
-    /// A copy to damage.
+    /// A copy for damage.
     pub(super) fn copy(&self) -> SimStorage {
         self.disk.crash(Crash::KeepAll)
     }
 
-    /// Where in [`last_segment`](Self::last_segment) the last write begins. No mark behind it says that it was synced,
-    /// so damage cannot be told from a torn end.
+    /// The offset of the last write in [`last_segment`](Self::last_segment). No later mark says that it was synced, so
+    /// damage to it looks like a torn end.
     pub(super) fn last_write(&self) -> usize {
         let bytes = &self.files()[&self.last_segment()];
         let number = |offset: usize| u64::from_le_bytes(*bytes[offset..].first_chunk().expect("eight bytes"));
@@ -155,7 +155,7 @@ impl Image {
         last
     }
 
-    /// The log segment that the last life wrote.
+    /// The log segment of the last session.
     pub(super) fn last_segment(&self) -> FileId {
         let start = |bytes: &[u8]| u64::from_le_bytes(bytes[24..32].try_into().expect("eight bytes"));
         let logs = self
@@ -166,11 +166,11 @@ impl Image {
     }
 }
 
-/// The background jobs of a database, for who has to run them: there are no threads.
+/// The background jobs of a database without threads. The test runs them.
 pub(crate) struct Jobs(Vec<Arc<OnceLock<Shared>>>);
 
 impl Jobs {
-    /// Runs the most urgent one. False if there is none.
+    /// Runs the most urgent job. False if there is none.
     pub(crate) fn run_one(&self) -> bool {
         self.0.iter().find_map(|shared| shared.get()).is_some_and(|shared| shared.scheduler.run_one())
     }
@@ -178,28 +178,28 @@ impl Jobs {
 
 /// All engines as a database has them, with small parts. The ledger is left out: it would read more than is asked for,
 /// and tables may have been made to say anything.
-pub(super) fn families() -> [Arc<dyn Family>; 4] {
+pub(super) fn families() -> [Arc<dyn EngineFactory>; 4] {
     let tree = TreeFamily::default();
-    let lsm = LsmFamily::tiny().unjudged().behind(Arc::new(tree.clone()));
+    let lsm = LsmFamily::tiny().unchecked().behind(Arc::new(tree.clone()));
     let adaptive = AdaptiveFamily::beside(&lsm, &tree);
     [Arc::new(tree), Arc::new(HashFamily::tiny()), Arc::new(lsm), Arc::new(adaptive)]
 }
 
-/// Opens the database on `disk`, without threads; nothing is made if there is none.
+/// Opens the database on `disk`, without threads. Fails if there is none.
 pub(crate) fn open(disk: &SimStorage, seed: u64) -> Result<Database> {
     open_watched(disk, seed).map(|(database, _)| database)
 }
 
-/// The same, and its jobs.
+/// The same, with its jobs.
 pub(crate) fn open_watched(disk: &SimStorage, seed: u64) -> Result<(Database, Jobs)> {
     open_within(disk, seed, BUDGET)
 }
 
 /// The same with another memory budget.
 pub(crate) fn open_within(disk: &SimStorage, seed: u64, budget: usize) -> Result<(Database, Jobs)> {
-    let (families, shared) = families().map(Watched::over).into_iter().unzip();
+    let (families, shared) = families().map(ObservedFactory::over).into_iter().unzip();
     let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(seed)));
-    let parts = Parts { storage, clock, workers: 0, families };
+    let parts = Components { storage, clock, workers: 0, families };
     let database = Database::builder("simulated").memory_budget(budget).open_parts(parts)?;
     Ok((database, Jobs(shared)))
 }

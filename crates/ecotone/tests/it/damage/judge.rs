@@ -1,4 +1,4 @@
-//! Opens a damaged database, reads everything in every way, and judges what came.
+//! Opens a damaged database, reads everything in every way, and judges the answers.
 
 use std::{
     collections::BTreeMap,
@@ -16,21 +16,21 @@ use super::{
     image::{self, NAMES},
 };
 
-/// What came of a damage.
+/// The effect of a damage.
 #[derive(Debug)]
 pub(super) enum Verdict {
     /// The database does not open.
     Refused(Error),
-    /// It opens, and whatever the damage touches is an error.
+    /// It opens, and reads of damaged data fail.
     Hurt(Vec<Error>),
     /// Everything is there.
     Intact,
-    /// It opens with what an earlier write had left.
+    /// It opens with the content after an earlier write.
     Shorter,
 }
 
 impl Verdict {
-    /// The errors that a user sees.
+    /// The errors that the user gets.
     pub(super) fn errors(&self) -> &[Error] {
         match self {
             Verdict::Refused(error) => std::slice::from_ref(error),
@@ -40,11 +40,11 @@ impl Verdict {
     }
 }
 
-/// Opens the database on `disk` and reads everything. Every answer must fit one of the `allowed` contents, of which the
-/// last is the right one, and the same one for all answers.
+/// Opens the database on `disk` and reads everything. All answers must fit the same one of the `allowed` contents. The
+/// last of these is the right one.
 ///
 /// # Panics
-/// If an answer is wrong, or something panicked; the message names `place`, which says what the damage was.
+/// If an answer is wrong, or something panicked. The message names `place`, the description of the damage.
 pub(super) fn examine(disk: &SimStorage, allowed: &[State], place: &str) -> Verdict {
     match catch_unwind(AssertUnwindSafe(|| attempt(disk, allowed, place))) {
         Ok(verdict) => verdict,
@@ -74,7 +74,7 @@ fn attempt(disk: &SimStorage, allowed: &[State], place: &str) -> Verdict {
     reading.judge(allowed, place)
 }
 
-/// In which order records come.
+/// The order in which records come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Forwards,
@@ -82,7 +82,7 @@ enum Order {
     Any,
 }
 
-/// What one end of a keyspace gave until it ended or failed.
+/// The records from one end of a keyspace, until the end or an error.
 struct Scanned {
     keyspace: u32,
     order: Order,

@@ -1,17 +1,17 @@
-//! A page that is sound and at the wrong place, as a wrong placement or a lost write leaves it: its fences tell.
+//! A sound page at the wrong place, as a misdirected or a lost write leaves it. Its fences reveal it.
 
 use std::ops::Bound;
 
 use ecotone::internal::substrate::{
     limits::PAGE,
-    page::{Page, PageKind, Place},
+    page::{Page, PageAddress, PageKind},
     storage::FileId,
 };
 use ecotone_testkit::{sim::Crash, suite::Opener};
 
 use super::seal::seal;
 use crate::{
-    traps::{KEYSPACE, World, key, value},
+    traps::{Fixture, KEYSPACE, key, value},
     tree,
 };
 
@@ -20,10 +20,10 @@ const RECORDS: u32 = 60;
 
 #[test]
 fn trap_04_model_drift() {
-    let world = World::loaded(tree, (0..RECORDS).map(|_| 900));
-    let bytes = world.disk.files()[&FILE].clone();
+    let fixture = Fixture::loaded(tree, (0..RECORDS).map(|_| 900));
+    let bytes = fixture.disk.files()[&FILE].clone();
     let base = |number: &usize| {
-        let place = Place { file: FILE.identity(), page: *number as u32 };
+        let place = PageAddress { file: FILE.identity(), page: *number as u32 };
         Page::parse(&bytes[number * PAGE..(number + 1) * PAGE], place).is_ok_and(|page| page.kind() == PageKind::Base)
     };
     let bases: Vec<usize> = (1..bytes.len() / PAGE).filter(base).collect();
@@ -31,10 +31,10 @@ fn trap_04_model_drift() {
     for pair in bases.windows(2) {
         let mut changed = bytes.clone();
         changed.copy_within(pair[1] * PAGE..(pair[1] + 1) * PAGE, pair[0] * PAGE);
-        // The header says the page's number, for which everything is right but its fences.
+        // The header holds the page's number, so only the fences are wrong.
         changed[pair[0] * PAGE + 16..][..4].copy_from_slice(&(pair[0] as u32).to_le_bytes());
         seal(FILE, &mut changed);
-        let disk = world.disk.crash(Crash::KeepAll);
+        let disk = fixture.disk.crash(Crash::KeepAll);
         disk.put(FILE, &changed);
         let store = tree().open(&disk, 1).unwrap();
         let answers: Vec<_> = (0..RECORDS).map(|number| store.get(KEYSPACE, &key(number))).collect();
@@ -50,7 +50,7 @@ fn trap_04_model_drift() {
             .count();
         let scanned = store.scan(KEYSPACE, (Bound::Unbounded, Bound::Unbounded), false);
         let problems = store.verify().unwrap();
-        // A page that the index no longer names is nobody's concern.
+        // The index no longer names the old page, so its damage does no harm.
         assert_eq!(
             (scanned.is_err(), problems.is_empty()),
             (errors > 0, errors == 0),

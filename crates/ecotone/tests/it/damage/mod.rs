@@ -1,5 +1,5 @@
-//! Bad input: what a small database answers when its files are damaged, cut, missing, exchanged, or newer than the
-//! program. The answer is right or an error; never a panic, never a wrong answer.
+//! Bad input: a small database whose files are damaged, cut, missing, exchanged, or newer than the program. Every
+//! answer is right or an error; never a panic, never a wrong answer.
 
 mod directory;
 mod everything;
@@ -10,17 +10,17 @@ mod flips;
 mod golden;
 pub(crate) mod image;
 mod judge;
-mod life;
-mod lives;
 mod misplaced;
 mod newer;
+mod orphans;
 mod repair;
 mod repair_hashed;
 mod repair_tables;
 mod repaired;
 mod seal;
 mod sealed;
-mod strays;
+mod session;
+mod sessions;
 mod units;
 
 use crate::either;

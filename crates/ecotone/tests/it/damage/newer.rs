@@ -1,4 +1,4 @@
-//! Files of a later version are refused as such, in every format; features that may be ignored are.
+//! Files of a later version are refused as such, in every format. Features that may be ignored are ignored.
 
 use ecotone::{
     Error,
@@ -14,7 +14,7 @@ use super::{
     seal::seal,
 };
 
-/// Examines a copy in which one byte of `file` is another and all checksums are right. Of the manifest both copies are
+/// Examines a copy in which one byte of `file` is changed and all checksums are right. Both copies of the manifest are
 /// changed.
 fn with_byte(image: &Image, file: FileId, offset: usize, byte: u8) -> Verdict {
     let disk = image.copy();
@@ -61,7 +61,7 @@ fn a_later_version_of_any_file_is_refused() {
                 _ if bytes.get(4..12) == Some(&b"ECOhsrun"[..]) => (12, 3),
                 _ => (12, 2),
             };
-            // Of the log before it only a part is read.
+            // Only a part of the earlier log is read.
             let is_old = matches!(file, FileId::Log(_)) && file != last;
             if !is_old && !is_blank(&bytes) && file != MANIFESTS[1] {
                 refused_as_newer(&image, file, offset, later);
@@ -70,7 +70,7 @@ fn a_later_version_of_any_file_is_refused() {
     }
 }
 
-/// The errors that a user sees when one byte is another, all of which must be of a newer format, and say so of `name`.
+/// Asserts that all errors are of a newer format and name `name`.
 fn found_newer(verdict: &Verdict, name: &str, version: u64) {
     assert!(!verdict.errors().is_empty(), "{verdict:?}");
     for error in verdict.errors() {
@@ -81,7 +81,7 @@ fn found_newer(verdict: &Verdict, name: &str, version: u64) {
     }
 }
 
-/// The root of the first keyspace.
+/// The engine checkpoint of the first keyspace.
 fn root(image: &Image) -> Vec<u8> {
     Manifest::decode(&image.files()[&MANIFESTS[0]], 1).unwrap().keyspaces[0].blob.clone()
 }

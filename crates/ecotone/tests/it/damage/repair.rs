@@ -1,5 +1,5 @@
-//! Repair of databases that are damaged in every place: nothing is lost but what is told, and nothing is wrong but what
-//! is called doubtful.
+//! Repair of databases with damage in every place. Every loss is reported, and every wrong record is reported as
+//! doubtful.
 
 use ecotone::internal::substrate::{limits::PAGE, storage::FileId};
 use ecotone_testkit::{
@@ -23,7 +23,7 @@ fn image() -> Image {
     Image::of(1, 390)
 }
 
-/// Pages of a file by the byte that tells their kind.
+/// The pages of a file of these kinds, by their kind byte.
 fn pages_of_kind(bytes: &[u8], kinds: &[u8]) -> Vec<usize> {
     let kind = |page: usize| bytes[page * PAGE + 5];
     (1..bytes.len() / PAGE).filter(|page| kinds.contains(&kind(*page))).collect()
@@ -39,7 +39,7 @@ pub(super) fn remove_logs(disk: &SimStorage) {
     disk.files().into_keys().filter(|file| matches!(file, FileId::Log(_))).for_each(|file| disk.truncate(file, 0));
 }
 
-/// A copy of an image of which nothing is in the log alone.
+/// A copy of an image without records that only the log has.
 pub(super) fn flushed(image: &Image) -> SimStorage {
     let disk = image.copy();
     let (database, jobs) = image::open_watched(&disk, 3).unwrap();
@@ -73,8 +73,8 @@ fn without_a_manifest_only_the_names_are_lost() {
     assert!(!repaired.of(1).indexed);
 }
 
-/// Keyspaces that the manifest knows without a record come back with those of the log, and a keyspace that nobody wrote
-/// to comes back empty.
+/// Keyspaces whose records the manifest does not have come back with those of the log, and an unwritten keyspace comes
+/// back empty.
 #[test]
 fn keyspaces_whose_first_write_is_in_the_log_alone_come_back_whole() {
     for flushes in [false, true] {
@@ -110,7 +110,7 @@ fn keyspaces_whose_first_write_is_in_the_log_alone_come_back_whole() {
     }
 }
 
-/// Whichever of its files it is, with a manifest and without.
+/// For each of its files, with a manifest and without.
 #[test]
 fn damage_of_one_keyspace_costs_others_nothing() {
     let image = Image::adaptive(1);
@@ -143,7 +143,7 @@ fn without_its_index_a_keyspace_comes_back_whole() {
     assert!(tried >= 2, "every keyspace has an index");
 }
 
-/// Damages every data page in turn. Gives how often something was lost, and how often it was not known.
+/// Damages every data page in turn. Returns how often something was lost, and how often the loss was uncertain.
 fn damage_each_page(manifest: bool) -> (usize, usize) {
     let image = image();
     let (mut lost, mut damaged) = (0, 0);
@@ -188,7 +188,7 @@ fn a_damaged_log_costs_what_was_written_there() {
             }
             disk.flip_bit(segment, at, 3);
             let repaired = repair(&disk);
-            // What the last life wrote may be lost, and nothing else.
+            // Only writes of the last session may be lost.
             let touched = |key: &Key| image.states.iter().any(|state| state.get(key) != begins.get(key));
             for key in image.now().keys().chain(repaired.content.keys()).filter(|key| !touched(key)) {
                 assert_eq!(repaired.content.get(key), begins.get(key), "byte {at}, manifest {manifest}");
@@ -202,7 +202,7 @@ fn a_damaged_log_costs_what_was_written_there() {
 }
 
 impl Repaired {
-    /// Whether all is as expected, with the keys that may be otherwise.
+    /// Whether everything is as expected, except for keys that `touched` allows to differ.
     fn fits_but(&self, expected: &State, touched: impl Fn(&Key) -> bool) -> bool {
         expected.iter().all(|(key, value)| !touched(key) || self.content.get(key) == Some(value))
     }

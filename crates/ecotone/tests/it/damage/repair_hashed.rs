@@ -1,5 +1,5 @@
-//! Repair of hash keyspaces. Their keys have no order, so what is doubtful is all of a keyspace; what is saved
-//! nevertheless is looked at key by key.
+//! Repair of hash keyspaces. Their keys have no order, so a whole keyspace is doubtful or none of it. The saved records
+//! are checked key by key.
 
 use ecotone::internal::substrate::{
     limits::PAGE,
@@ -57,7 +57,7 @@ fn runs_and_segments_alone_are_judged_by_what_they_say() {
     assert!(repaired.report.keyspaces.iter().all(|keyspace| !keyspace.indexed) && !repaired.report.is_complete());
 }
 
-/// What no key of the image ever was is in no repaired database.
+/// Asserts that the repaired database has no record that the image never had.
 fn assert_invents_nothing(repaired: &Repaired, ever: &[State], place: &str) {
     let was = |key: &Key, value: &Vec<u8>| ever.iter().any(|state| state.get(key) == Some(value));
     let invented = repaired.content.iter().find(|(key, value)| !was(key, value));
@@ -91,7 +91,7 @@ fn files_of_a_hashed_keyspace_that_are_cut_or_missing_are_told() {
     let mut lost = 0;
     for (file, bytes) in data_files(&base) {
         for length in [Some(0), Some(100), Some(PAGE), Some(bytes.len() / 2 + 5), Some(bytes.len() - 1), None] {
-            // Without manifest and log nobody knows of a keyspace that has no file.
+            // Without manifest and log, a keyspace without files is unknown.
             let is_only =
                 data_files(&base).iter().filter(|(other, _)| other.keyspace() == file.keyspace()).count() == 1;
             for manifest in [true, false].into_iter().filter(|manifest| *manifest || length.is_some() || !is_only) {

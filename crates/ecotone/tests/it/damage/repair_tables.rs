@@ -1,5 +1,5 @@
-//! Repair of keyspaces that are made of tables, and of tables above pages: whatever is damaged costs its own records,
-//! and what is told to be doubtful, and no more.
+//! Repair of keyspaces made of tables, and of tables above pages. Damage costs only its own records and those reported
+//! as doubtful.
 
 use ecotone::internal::substrate::{
     limits::PAGE,
@@ -27,7 +27,7 @@ fn tables_come_back_whole() {
     }
 }
 
-/// The log of a young database tells all of what the manifest knows, but for names and options.
+/// The log of a young database has everything that the manifest knows, except for names and options.
 #[test]
 fn without_a_manifest_the_log_tells_which_tables_count() {
     for image in images() {
@@ -62,8 +62,8 @@ fn data_files(image: &Image) -> impl Iterator<Item = (FileId, Vec<u8>)> {
     image.files().into_iter().filter(|(file, _)| file.keyspace().is_some())
 }
 
-/// Damages a copy, repairs it, and gives the keys that are wrong; they are all told. With a manifest these are keys of
-/// `lost` alone.
+/// Damages a copy, repairs it, and returns the keys that are wrong. All of them must be reported. With a manifest they
+/// must be keys of `lost`.
 fn assert_costs(image: &Image, damage: &dyn Fn(&SimStorage), file: FileId, lost: &Keys, place: &str) -> usize {
     let mut count = 0;
     for manifest in [true, false] {
@@ -154,8 +154,9 @@ fn pages_below_tables_that_are_missing_are_told() {
     }
 }
 
-/// What the last life wrote may be lost with a part of the log; of the rest what is wrong is told. Without a manifest
-/// the log is reapplied from its beginning, so a gap may bring older values of any key back, which the report says.
+/// The writes of the last session may be lost with a part of the log. Every other wrong record is reported. Without a
+/// manifest the log is replayed from its beginning, so a gap may bring back older values of any key, which the report
+/// says.
 #[test]
 fn damage_of_the_log_costs_what_was_written_there() {
     for image in images() {

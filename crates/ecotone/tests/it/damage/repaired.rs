@@ -1,10 +1,10 @@
-//! A repaired database, looked at whole.
+//! A repaired database and the checks of its content.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use ecotone::{
     KeyRange, Repair, RepairReport, RepairedKeyspace, Result,
-    internal::{Parts, substrate::storage::FileId},
+    internal::{Components, substrate::storage::FileId},
 };
 use ecotone_testkit::{
     model::{Key, State},
@@ -18,18 +18,18 @@ use super::{
 
 const BUDGET: usize = 16 << 20;
 
-/// A repaired database: what was told, and what it holds, with the keyspaces by their old numbers.
+/// A repaired database: its report, and its content with the keyspaces by their old ids.
 pub(super) struct Repaired {
     pub(super) report: RepairReport,
     pub(super) content: State,
 }
 
-fn parts(disk: &SimStorage) -> Parts {
+fn parts(disk: &SimStorage) -> Components {
     let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(3)));
-    Parts { storage, clock, workers: 0, families: image::families().into() }
+    Components { storage, clock, workers: 0, families: image::families().into() }
 }
 
-/// Repairs what is on `disk`, which must not change by it.
+/// Repairs the database on `disk`, which must not change.
 pub(super) fn attempt(disk: &SimStorage) -> Result<Repaired> {
     let before = disk.files();
     let new = SimStorage::new(5);
@@ -59,7 +59,7 @@ impl Repaired {
         self.report.keyspaces.iter().find(|keyspace| keyspace.id == id).expect("a keyspace")
     }
 
-    /// Asserts that a keyspace is as it was.
+    /// Asserts that a keyspace has its old content.
     pub(super) fn assert_has(&self, id: u32, image: &Image, place: &str) {
         let of_it = |state: &State| -> State {
             state.iter().filter(|(key, _)| key.0 == id).map(|(key, value)| (key.clone(), value.clone())).collect()
@@ -67,19 +67,19 @@ impl Repaired {
         assert!(of_it(&self.content) == of_it(image.now()), "{place}: {:#?}", self.report);
     }
 
-    /// Whether a key may be otherwise than it was.
+    /// Whether the report allows a key to differ from its old state.
     pub(super) fn is_hurt(&self, (id, key): &Key) -> bool {
         let keyspace = self.of(*id);
         within(&keyspace.missing.listed, key) || within(&keyspace.doubtful.listed, key)
     }
 
-    /// What is otherwise than expected.
+    /// The keys that differ from what is expected.
     pub(super) fn wrong(&self, expected: &State) -> Vec<Key> {
         let all = expected.keys().chain(self.content.keys()).cloned().collect::<BTreeSet<Key>>();
         all.into_iter().filter(|key| expected.get(key) != self.content.get(key)).collect()
     }
 
-    /// Asserts that all is as expected but for what is told to be hurt. Gives how much is otherwise.
+    /// Asserts that all differences from what is expected are reported. Returns their number.
     pub(super) fn fits(&self, expected: &State, place: &str) -> usize {
         let wrong = self.wrong(expected);
         if let Some((id, key)) = wrong.iter().find(|key| !self.is_hurt(key)) {

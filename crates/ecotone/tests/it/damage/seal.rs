@@ -1,5 +1,5 @@
-//! Makes changed files whole again: the checksums of every format, computed as `docs/format/` says, so that a change
-//! gets past them.
+//! Computes the checksums of changed files anew, for every format, as `docs/format/` says. So a change gets past the
+//! checksums.
 
 use ecotone::internal::substrate::storage::FileId;
 use ecotone_sys::checksum::crc32c;
@@ -8,7 +8,7 @@ const PAGE: usize = 4096;
 const SECTOR: usize = 512;
 const FRAME: usize = 9;
 
-/// Puts right checksums into all of a file's structures that are long enough to have one.
+/// Writes right checksums into all structures of a file that are long enough to have one.
 pub(super) fn seal(file: FileId, bytes: &mut [u8]) {
     match file {
         FileId::Manifest(_) => manifest(file, bytes),

@@ -1,5 +1,4 @@
-//! Changes that checksums do not show, as somebody makes them who wants harm: the database may say anything, and does
-//! not panic.
+//! Changes that checksums do not show, as an attacker makes them. The database may answer anything, but does not panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,4 +1,4 @@
-//! What lies where in the files of an image: the keys that damage at a place can cost.
+//! The layout of the files of an image: the keys that damage at an offset can cost.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -6,13 +6,13 @@ use ecotone::internal::{
     engines::lsm::table::Table,
     substrate::{
         environment::Environment, health::Health, limits::PAGE, memory::Memory, page::Page, scheduler::Scheduler,
-        storage::FileId, table::Name,
+        storage::FileId, table::FileIdentity,
     },
 };
 
 use super::image::Image;
 
-/// Keys that are told one by one, or a range of them.
+/// Single keys, or a range of keys.
 #[derive(Debug)]
 pub(super) enum Keys {
     These(BTreeSet<Vec<u8>>),
@@ -55,7 +55,7 @@ impl Blocks {
         let bytes = &image.files()[&file];
         let word = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("eight bytes"));
         let FileId::Table { keyspace, number } = file else { panic!("{file} is no table") };
-        let name = Name { database: word(40), keyspace, number, birth: word(56) };
+        let name = FileIdentity { database: word(40), keyspace, number, birth: word(56) };
         let health: Arc<Health> = Arc::default();
         let environment = Environment {
             database: name.database,
@@ -67,13 +67,13 @@ impl Blocks {
         Blocks { table: Table::open(&environment, name).expect("a table"), environment }
     }
 
-    /// The keys of all.
+    /// The range of all keys.
     pub(super) fn range(&self) -> Keys {
         let (first, last) = self.table.range();
         Keys::From(first.to_vec(), Some([last, &[0]].concat()))
     }
 
-    /// The keys of the block at a place of the file. Header, index and filter have none.
+    /// The keys of the block at an offset of the file. Header, index and filter have none.
     pub(super) fn at(&self, offset: usize) -> Keys {
         let block = offset.checked_sub(PAGE).map(|offset| (offset / self.table.block_size()) as u32);
         let Some(block) = block.filter(|block| *block < self.table.blocks()) else { return Keys::none() };

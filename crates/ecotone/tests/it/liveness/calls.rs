@@ -1,9 +1,9 @@
-//! What the threads of an episode do.
+//! The calls that the threads of an episode make.
 
 use std::{sync::Arc, time::Instant};
 
 use ecotone::{Database, Durability, Error, HashIter, Hint, Iter, Merge, Result};
-use ecotone_sys::life::in_a_fork;
+use ecotone_sys::process::in_a_fork;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{Shape, keyspace, watch::Watch};
@@ -13,7 +13,7 @@ const KEYS: u64 = 20_000;
 /// Iterators that a thread keeps open.
 const MOST_ITERATORS: usize = 48;
 
-/// A kind of call of which an episode has more than of others.
+/// A kind of call that an episode makes more often than others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Focus {
     Batches,
@@ -43,7 +43,7 @@ pub(super) fn key(number: u64) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
-/// A value that tells its key.
+/// A value that encodes its key.
 pub(super) fn value(number: u64, length: usize) -> Vec<u8> {
     let mut value = number.to_be_bytes().to_vec();
     value.resize(length.max(8), number as u8);
@@ -88,7 +88,7 @@ impl<'a> Caller<'a> {
         Caller { number, random: SmallRng::seed_from_u64(seed), database, keyspaces, shape, watch, open: Vec::new() }
     }
 
-    /// Makes so many calls. Refusals for want of memory or space are answers.
+    /// Makes `calls` calls. Refusals for lack of memory or space are valid answers.
     pub(super) fn make(mut self, calls: usize) -> std::result::Result<(), String> {
         for _ in 0..calls {
             let number = match self.shape.focus {
@@ -113,7 +113,7 @@ impl<'a> Caller<'a> {
     }
 
     fn some_key(&mut self) -> u64 {
-        // Some are met by all.
+        // All threads use some of the keys.
         if self.random.random_bool(0.3) { self.random.random_range(0..64) } else { self.random.random_range(0..KEYS) }
     }
 
@@ -124,7 +124,7 @@ impl<'a> Caller<'a> {
             0..=13 => self.write(keyspace, number),
             14..=19 => self.read(keyspace, number),
             20 => self.batch(which, 100, 300),
-            // As large as they may be, of tiny records and of large ones.
+            // Batches of the largest size, of tiny records and of large ones.
             21 => self.batch(which, 32_000, 0),
             22 => self.batch(which, 21_000, 0),
             23 => self.batch(which, 800, 1200),
@@ -169,11 +169,11 @@ impl<'a> Caller<'a> {
     fn write(&mut self, keyspace: &Either, number: u64) -> Result<()> {
         let (length, durability) = (self.random.random_range(8..1400), self.random.random_ratio(1, 20));
         let durability = if durability { Durability::Sync } else { Durability::Buffered };
-        // Several, so that a life writes more than its memory has.
+        // Several, so that a session writes more than its memory holds.
         for number in number..number + 8 {
             either!(keyspace, keyspace => match length % 5 {
                 0 => keyspace.remove(key(number))?,
-                // What is not in the log cannot be synced with it.
+                // An unlogged write cannot be synced.
                 1 if keyspace.name() != "unlogged" => {
                     keyspace.durability(durability).insert(key(number), value(number, length))?;
                 }
@@ -358,7 +358,7 @@ fn check(key: &[u8], value: &[u8]) {
     }
 }
 
-/// A process that is forked off, whose calls are refused, whatever the threads hold that are not in it.
+/// A forked child process. Its calls are refused, whatever locks the parent's threads hold.
 fn fork(keyspace: &Either, number: u64) -> Result<()> {
     let is_refused = || {
         either!(keyspace, keyspace => {

@@ -1,10 +1,10 @@
 //! Every call returns: with an answer, or with an error that says what to do (`docs/design/waiting.md`).
 //!
-//! An *episode* is a database with a small memory budget that many threads use at a time in every way there is: with
-//! iterators that stay open, batches of every shape, closures that call the database, flushes and checks beside each
-//! other, on a disk that is full now and then. It is closed and opened again with other budgets. What is judged is time
-//! alone (and that no value is another key's): each call, and the episode as a whole, must end within a bound. A
-//! watchdog tells who is in what call since when, and the stacks of all threads.
+//! An *episode* is a database with a small memory budget that many threads use in every possible way: iterators that
+//! stay open, batches of every shape, closures that call the database, concurrent flushes and checks, on a disk that is
+//! full now and then. Then it is closed and reopened with other budgets. The test judges time, and checks that no value
+//! belongs to another key. Each call, and the episode as a whole, must end within a bound. Otherwise a watchdog prints
+//! the current call of each thread and its start, and the stacks of all threads.
 //!
 //! The disk is the simulated one, the workers and the clock are those of the product. `ECOTONE_LIVENESS=N` sets the
 //! number of episodes of each engine (`just liveness`), `ECOTONE_SEED` the first one. A seed gives the calls; the
@@ -26,8 +26,10 @@ use std::{
 use ecotone::{
     Database, Engine, Error, HashOptions, KeyspaceOptions, Result,
     internal::{
-        Parts,
-        engines::{adaptive::AdaptiveFamily, engine::Family, hash::HashFamily, lsm::LsmFamily, tree::TreeFamily},
+        Components,
+        engines::{
+            adaptive::AdaptiveFamily, engine::EngineFactory, hash::HashFamily, lsm::LsmFamily, tree::TreeFamily,
+        },
         substrate::clock::SystemClock,
     },
 };
@@ -39,7 +41,7 @@ use crate::either::{Either, either};
 
 const MIB: usize = 1 << 20;
 
-/// What is asked of a database.
+/// The time bounds of a database's calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     /// The longest call.
@@ -49,16 +51,16 @@ pub(crate) struct Bounds {
 }
 
 #[cfg(not(feature = "bugs"))]
-/// Bounds that a busy machine of two cores keeps with a build for tests: what hangs or crawls is far beyond.
+/// Bounds that a busy machine of two cores keeps with a test build. A hanging or crawling call is far beyond them.
 const BOUNDS: Bounds = Bounds { call: Duration::from_secs(20), episode: Duration::from_secs(90) };
 
-/// How an episode goes.
+/// The shape of an episode.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) engine: &'static str,
-    /// Of each life.
+    /// Threads in each session.
     threads: usize,
-    /// Calls of all threads in a life.
+    /// Calls of all threads in a session.
     calls: usize,
     lives: usize,
     /// Whether the disk is full now and then.
@@ -78,7 +80,7 @@ impl Shape {
 /// Runs the episodes of these seeds.
 ///
 /// # Errors
-/// What did not end, or ended in what is no answer.
+/// A call that did not end, or a wrong answer.
 pub(crate) fn run(
     engine: &'static str,
     seeds: std::ops::Range<u64>,
@@ -93,7 +95,7 @@ pub(crate) fn run(
             move || episode(shape, random, &watch)
         });
         let episode = episode.expect("there is a thread");
-        // A thread that hangs is left behind.
+        // A hanging thread is left behind.
         let what = |wrong: String| {
             format!("{engine}, liveness, seed {seed} (the schedule is the machine's), {shape:?}: {wrong}")
         };
@@ -134,10 +136,10 @@ pub(crate) fn open(disk: &SimStorage, budget: usize) -> Result<Database> {
     let tree = TreeFamily::default();
     let lsm = LsmFamily::default().behind(Arc::new(tree.clone()));
     let adaptive = AdaptiveFamily::beside(&lsm, &tree);
-    let families: Vec<Arc<dyn Family>> =
+    let families: Vec<Arc<dyn EngineFactory>> =
         vec![Arc::new(tree), Arc::new(lsm), Arc::new(HashFamily::default()), Arc::new(adaptive)];
     let parts =
-        Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SystemClock::default()), workers: 4, families };
+        Components { storage: Arc::new(disk.clone()), clock: Arc::new(SystemClock::default()), workers: 4, families };
     Database::builder("simulated").memory_budget(budget).open_parts(parts)
 }
 
@@ -187,7 +189,7 @@ fn live(
         filler.into_iter().for_each(|filler| filler.join().expect("it does not panic"));
         ended.map(drop)
     })?;
-    // With all of the space there is again, it goes on.
+    // Once the disk has space again, writes succeed again.
     disk.space_limit(u64::MAX);
     for keyspace in &keyspaces {
         watch.note(shape.threads, "a write after all");
@@ -196,7 +198,7 @@ fn live(
     database.failure().map_or(Ok(()), |failure| Err(format!("writing has stopped: {failure}")))
 }
 
-/// A write that may be told for a moment that there is no space, until somebody has looked again.
+/// A write that may fail for a moment for lack of space, until the next space check.
 fn written_at_last(write: impl Fn() -> Result<()>, watch: &Watch) -> std::result::Result<(), String> {
     let began = Instant::now();
     loop {
@@ -210,7 +212,7 @@ fn written_at_last(write: impl Fn() -> Result<()>, watch: &Watch) -> std::result
     }
 }
 
-/// Has the disk be full now and then.
+/// Fills the disk now and then.
 fn fill_up(disk: &SimStorage, over: &AtomicBool, seed: u64) {
     let mut random = SmallRng::seed_from_u64(seed);
     while !over.load(Ordering::SeqCst) {

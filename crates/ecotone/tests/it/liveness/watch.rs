@@ -1,4 +1,4 @@
-//! The watchdog: who is in what call since when.
+//! The watchdog: the current call of each thread, and since when it runs.
 
 use std::{
     collections::BTreeMap,
@@ -11,13 +11,13 @@ use std::{
 
 use super::Bounds;
 
-/// What each thread does.
+/// The current call of each thread.
 #[derive(Debug)]
 pub(crate) struct Watch {
     bounds: Bounds,
     began: Instant,
     slots: Vec<Mutex<Option<(String, Instant)>>>,
-    /// Of each kind of call: how many there were, how long they took together, and the longest.
+    /// For each kind of call: the number, the total time, and the longest time.
     kinds: Mutex<BTreeMap<u32, (u64, Duration, Duration)>>,
 }
 
@@ -39,19 +39,19 @@ impl Watch {
         self.began.elapsed()
     }
 
-    /// A thread does this from now on.
+    /// Notes that a thread begins a call.
     pub(super) fn note(&self, thread: usize, what: &str) {
         *self.slots[thread].lock().unwrap() = Some((what.to_owned(), Instant::now()));
     }
 
-    /// A call of this kind has returned.
+    /// Counts a call that has returned.
     pub(super) fn count(&self, kind: u32, took: Duration) {
         let mut kinds = self.kinds.lock().unwrap();
         let (count, sum, longest) = kinds.entry(kind).or_default();
         (*count, *sum, *longest) = (*count + 1, *sum + took, took.max(*longest));
     }
 
-    /// The kinds of calls of which one took long, the longest first.
+    /// The kinds with a long call, the longest first.
     pub(super) fn summary(&self) -> String {
         let kinds = self.kinds.lock().unwrap();
         let mut kinds: Vec<_> = kinds.iter().map(|(kind, counted)| (*kind, *counted)).collect();
@@ -62,7 +62,7 @@ impl Watch {
         kinds.iter().take(6).map(row).collect::<Vec<_>>().join("; ")
     }
 
-    /// It does nothing that is bounded.
+    /// Notes that a thread does nothing that is bounded.
     pub(super) fn rest(&self, thread: usize) {
         *self.slots[thread].lock().unwrap() = None;
     }
@@ -70,10 +70,10 @@ impl Watch {
     /// Waits until an episode is over.
     ///
     /// # Errors
-    /// If a call or the whole takes too long: who does what, and all stacks.
+    /// If a call or the whole episode takes too long. The error has the current calls and all stacks.
     pub(super) fn over(&self, is_over: &dyn Fn() -> bool) -> Result<(), String> {
         while !is_over() {
-            // The episode's own thread, which comes last, waits for the others.
+            // The last slot is the episode's own thread, which waits for the others.
             let (_, callers) = self.slots.split_last().expect("there is one");
             let longest =
                 callers.iter().filter_map(|slot| slot.lock().unwrap().clone()).max_by_key(|(_, since)| since.elapsed());

@@ -1,4 +1,4 @@
-//! The traps that others fell into with trees like ours, each by its number; `docs/reliability.md` lists them all.
+//! Known traps of storage engines like ours, each by its number; `docs/reliability.md` lists them all.
 
 mod crashes;
 mod overlaps;
@@ -11,7 +11,7 @@ use ecotone_testkit::{
 
 use crate::store::Simulated;
 
-/// What makes an engine.
+/// Makes an engine.
 pub(crate) type Engine = fn() -> Simulated;
 
 /// The keyspace of all these tests, and the only one.
@@ -21,61 +21,61 @@ pub(crate) fn key(number: u32) -> Vec<u8> {
     format!("key {number:05}").into_bytes()
 }
 
-/// A value that tells what wrote it.
+/// A value that encodes the write that it came from.
 pub(crate) fn value(number: u32, version: u8, bytes: usize) -> Vec<u8> {
     let mut value = number.to_be_bytes().to_vec();
     value.resize(bytes.max(4), version);
     value
 }
 
-/// Opens a database, and its keyspace by a first read of no record: whoever opens one does that for all who come
-/// meanwhile, so he must not stand still.
+/// Opens a database, and its keyspace by a read of a missing record. The thread that opens a keyspace does so for all
+/// threads that wait for it, so a paused thread must not be the one.
 fn in_use(engine: Engine, disk: &SimStorage) -> Box<dyn Store> {
     let store = engine().open(disk, 1).unwrap();
     assert_eq!(store.get(KEYSPACE, b"zzz").unwrap(), None);
     store
 }
 
-/// A database, what its keyspace must hold, and the disk under it.
-pub(crate) struct World {
+/// A database, the content that its keyspace must have, and its disk.
+pub(crate) struct Fixture {
     engine: Engine,
     pub(crate) disk: SimStorage,
     pub(crate) store: Box<dyn Store>,
     pub(crate) model: Model,
 }
 
-impl World {
+impl Fixture {
     /// Loads records of these lengths, all of version 0, and closes.
-    pub(crate) fn loaded(engine: Engine, lengths: impl Iterator<Item = usize>) -> World {
+    pub(crate) fn loaded(engine: Engine, lengths: impl Iterator<Item = usize>) -> Fixture {
         let disk = SimStorage::new(1);
         let store = engine().open(&disk, 1).unwrap();
         store.create(KEYSPACE).unwrap();
-        let mut world = World { engine, disk, store, model: Model::new() };
+        let mut fixture = Fixture { engine, disk, store, model: Model::new() };
         let records: Vec<_> = lengths.zip(0..).map(|(bytes, number)| (key(number), value(number, 0, bytes))).collect();
         let changes: Vec<_> =
             records.iter().map(|(key, value)| ((KEYSPACE, key.clone()), Some(value.clone()))).collect();
         match engine().kind() {
-            Kind::Ordered => _ = world.store.bulk_load(KEYSPACE, records).unwrap(),
-            Kind::Hashed => changes.chunks(100).for_each(|changes| world.store.write(changes, Level::Sync).unwrap()),
+            Kind::Ordered => _ = fixture.store.bulk_load(KEYSPACE, records).unwrap(),
+            Kind::Hashed => changes.chunks(100).for_each(|changes| fixture.store.write(changes, Level::Sync).unwrap()),
         }
-        world.model.record(changes, Level::Sync);
-        world.reopened()
+        fixture.model.record(changes, Level::Sync);
+        fixture.reopened()
     }
 
     /// The same after a close.
-    fn reopened(self) -> World {
-        let World { engine, disk, store, model } = self;
+    fn reopened(self) -> Fixture {
+        let Fixture { engine, disk, store, model } = self;
         store.close().unwrap();
         let disk = disk.crash(Crash::KeepAll);
-        World { engine, store: in_use(engine, &disk), disk, model }
+        Fixture { engine, store: in_use(engine, &disk), disk, model }
     }
 
-    pub(crate) fn copied(&self, how: Crash) -> World {
+    pub(crate) fn copied(&self, how: Crash) -> Fixture {
         let disk = self.disk.crash(how);
-        World { engine: self.engine, store: in_use(self.engine, &disk), disk, model: self.model.clone() }
+        Fixture { engine: self.engine, store: in_use(self.engine, &disk), disk, model: self.model.clone() }
     }
 
-    /// Writes, and tells the model what was answered.
+    /// Writes, and records the outcome in the model.
     fn write(&mut self, number: u32, value: Option<Vec<u8>>, level: Level) -> ecotone::Result<()> {
         let changes = vec![((KEYSPACE, key(number)), value)];
         let answer = self.store.write(&changes, level);
@@ -94,7 +94,7 @@ impl World {
         all.into_iter().map(|(key, value)| ((KEYSPACE, key), value)).collect()
     }
 
-    /// Everything is there, and sound.
+    /// Checks that everything is there and sound.
     fn check(&self, ending: Ending, what: &str) {
         let judged = self.model.check_recovered(ending, self.content());
         judged.unwrap_or_else(|wrong| panic!("{what}: {wrong}"));

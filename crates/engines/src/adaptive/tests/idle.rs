@@ -1,10 +1,10 @@
-//! What is done while nobody uses a keyspace.
+//! Conversions in an idle keyspace.
 
 use std::time::Duration;
 
 use super::{
-    upkeep::{is_pages, layered, range, shapes},
-    world::{key, step},
+    controller::{is_pages, layered, range, shapes},
+    fixture::{key, step},
 };
 use crate::{
     adaptive::{AdaptiveOptions, Insert},
@@ -14,44 +14,44 @@ use crate::{
 const KEYS: u32 = 4000;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A burst of writes over what was pages, once it is over and nobody is in the way, however little scans have lost to
-/// it. Where no scan came it stays as it is.
+/// Writes above pages are converted once the keyspace is idle, however little scans have lost to them. A range without
+/// scans stays as it is.
 #[test]
 fn a_burst_is_merged_when_nobody_uses_the_keyspace() {
     for is_scanned in [true, false] {
-        let (mut world, mut model) = layered(AdaptiveOptions { insert: Insert::Batch, ..AdaptiveOptions::default() });
-        world.keyspace.hint(&range(1000, 1400), Hint::ReadMostly).unwrap();
-        world.pass(SECOND);
-        world.keyspace.hint(&range(1000, 1400), Hint::Auto).unwrap();
-        // One run, which is not compacted by itself.
-        world.keyspace.compact(&mut |_, _| ()).unwrap();
-        (1000..1100).for_each(|number| world.put(&mut model, number, Some(&[7; 100])));
-        world.flush();
+        let (mut fixture, mut model) = layered(AdaptiveOptions { insert: Insert::Batch, ..AdaptiveOptions::default() });
+        fixture.keyspace.hint(&range(1000, 1400), Hint::ReadMostly).unwrap();
+        fixture.pass(SECOND);
+        fixture.keyspace.hint(&range(1000, 1400), Hint::Auto).unwrap();
+        // One run, which needs no compaction.
+        fixture.keyspace.compact(&mut |_, _| ()).unwrap();
+        (1000..1100).for_each(|number| fixture.put(&mut model, number, Some(&[7; 100])));
+        fixture.flush();
         if is_scanned {
-            assert!(step(&mut *world.keyspace.clone().cursor(range(1100, 1200)), false).is_some());
+            assert!(step(&mut *fixture.keyspace.clone().cursor(range(1100, 1200)), false).is_some());
         }
-        world.pass(SECOND);
-        assert!(!is_pages(&world, 1000, 1400), "{:?}", world.keyspace.shapes());
-        (0..30).for_each(|_| world.tick());
-        assert_eq!(is_pages(&world, 1000, 1400), is_scanned, "{:?}", world.keyspace.shapes());
-        assert_eq!(shapes(&world).contains(&("pages", "idle")), is_scanned);
-        world.expect(&model);
+        fixture.pass(SECOND);
+        assert!(!is_pages(&fixture, 1000, 1400), "{:?}", fixture.keyspace.shapes());
+        (0..30).for_each(|_| fixture.tick());
+        assert_eq!(is_pages(&fixture, 1000, 1400), is_scanned, "{:?}", fixture.keyspace.shapes());
+        assert_eq!(shapes(&fixture).contains(&("pages", "idle")), is_scanned);
+        fixture.expect(&model);
     }
 }
 
 #[test]
 fn what_was_deleted_above_pages_ends_when_nobody_uses_the_keyspace() {
-    let (mut world, mut model) = layered(AdaptiveOptions { insert: Insert::Batch, ..AdaptiveOptions::default() });
-    world.keyspace.hint(&range(0, KEYS), Hint::ReadMostly).unwrap();
-    world.pass(SECOND);
-    world.keyspace.hint(&range(0, KEYS), Hint::Auto).unwrap();
-    assert!(is_pages(&world, 0, KEYS), "{:?}", world.keyspace.shapes());
-    let pages = world.keyspace.lsm.lsm().counted(&key(0), &key(KEYS)).pages;
-    (0..KEYS).filter(|number| number % 50 > 0).for_each(|number| world.put(&mut model, number, None));
-    world.flush();
-    (0..60).for_each(|_| world.tick());
-    let left = world.keyspace.lsm.lsm().counted(&key(0), &key(KEYS));
+    let (mut fixture, mut model) = layered(AdaptiveOptions { insert: Insert::Batch, ..AdaptiveOptions::default() });
+    fixture.keyspace.hint(&range(0, KEYS), Hint::ReadMostly).unwrap();
+    fixture.pass(SECOND);
+    fixture.keyspace.hint(&range(0, KEYS), Hint::Auto).unwrap();
+    assert!(is_pages(&fixture, 0, KEYS), "{:?}", fixture.keyspace.shapes());
+    let pages = fixture.keyspace.lsm.lsm().range_size(&key(0), &key(KEYS)).pages;
+    (0..KEYS).filter(|number| number % 50 > 0).for_each(|number| fixture.put(&mut model, number, None));
+    fixture.flush();
+    (0..60).for_each(|_| fixture.tick());
+    let left = fixture.keyspace.lsm.lsm().range_size(&key(0), &key(KEYS));
     assert!(left.bytes == 0 && 4 * left.pages < pages, "{left:?} of {pages}");
-    assert!(world.keyspace.litter() > 0, "a checkpoint gives their space back");
-    world.expect(&model);
+    assert!(fixture.keyspace.reclaimable_deletes() > 0, "a checkpoint gives their space back");
+    fixture.expect(&model);
 }

@@ -1,22 +1,22 @@
-//! Keyspaces of which tests cover ranges.
+//! Tests of the adaptive engine, which convert ranges and check all reads against a model.
 
 mod beside;
-mod covers;
+mod controller;
 mod cursors;
 mod deletes;
 mod failures;
+mod fixture;
 mod flushes;
-mod front;
 mod idle;
 mod inserts;
 mod ledger;
 mod modes;
+mod paged_ranges;
 mod parts;
 mod places;
-mod rate;
 mod readers;
+mod record_cache;
 mod root;
 mod shapes;
 mod sharing;
-mod upkeep;
-mod world;
+mod throttle;

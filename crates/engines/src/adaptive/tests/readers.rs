@@ -1,10 +1,10 @@
-//! Readers that stand still in the middle, while what they read becomes pages, or tables.
+//! Readers that are held at an I/O while their range is converted.
 
 use std::thread;
 
-use ecotone_testkit::sim::{Phase, Walk};
+use ecotone_testkit::sim::{Phase, SteppedThread};
 
-use super::world::{ALL, Model, World, key, step};
+use super::fixture::{ALL, Fixture, Model, key, step};
 use crate::{
     adaptive::AdaptiveOptions,
     engine::{Engine, Ordered},
@@ -13,29 +13,30 @@ use crate::{
 
 const KEYS: u32 = 120;
 
-/// Some keys in pages, of which some are in tables above as well, or deleted there; the others in tables alone.
-fn world() -> (World, Model) {
-    // What is cached is read from nowhere.
+/// Some keys in pages, with newer records or tombstones of some of them in tables; the others in tables alone.
+fn fixture() -> (Fixture, Model) {
+    // A cached record would be read without I/O.
     let tree = TreeOptions { segment_pages: 1, record_cache: false, ..TreeOptions::default() };
-    let (mut world, mut model) = (World::new(5, AdaptiveOptions { tree, ..AdaptiveOptions::default() }), Model::new());
+    let (mut fixture, mut model) =
+        (Fixture::new(5, AdaptiveOptions { tree, ..AdaptiveOptions::default() }), Model::new());
     for number in 0..KEYS {
-        world.put(&mut model, number, Some(&[1; 90]));
+        fixture.put(&mut model, number, Some(&[1; 90]));
     }
-    world.flush();
-    world.keyspace.absorb(&key(40), &key(80)).unwrap();
+    fixture.flush();
+    fixture.keyspace.convert_to_pages(&key(40), &key(80)).unwrap();
     for number in (0..KEYS).step_by(3) {
-        world.put(&mut model, number, (number % 2 > 0).then_some(&[2; 90][..]));
+        fixture.put(&mut model, number, (number % 2 > 0).then_some(&[2; 90][..]));
     }
-    world.flush();
-    // Indexes and filters are loaded under locks, with which no reader may stand still.
-    world.expect(&model);
+    fixture.flush();
+    // Indexes and filters are loaded under locks, which a held reader must not keep.
+    fixture.expect(&model);
     (0..KEYS)
-        .for_each(|number| assert_eq!(world.keyspace.get(&key(number)).unwrap().as_ref(), model.get(&key(number))));
-    world.keyspace.lsm.forget_blocks();
-    (world, model)
+        .for_each(|number| assert_eq!(fixture.keyspace.get(&key(number)).unwrap().as_ref(), model.get(&key(number))));
+    fixture.keyspace.lsm.forget_blocks();
+    (fixture, model)
 }
 
-/// What becomes of all while somebody reads.
+/// The conversion of all keys beside a reader.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     Absorbed,
@@ -44,37 +45,37 @@ enum Change {
 }
 
 impl Change {
-    fn make(self, world: &World) {
+    fn make(self, fixture: &Fixture) {
         match self {
             Change::Absorbed => {
-                world.keyspace.absorb(b"a", b"z").unwrap();
-                assert_eq!(world.stat("tables"), 0);
+                fixture.keyspace.convert_to_pages(b"a", b"z").unwrap();
+                assert_eq!(fixture.stat("tables"), 0);
             }
-            Change::Open => world.keyspace.open(b"a", b"z").unwrap(),
+            Change::Open => fixture.keyspace.reactivate(b"a", b"z").unwrap(),
             Change::Uncovered => {
-                world.keyspace.uncover(b"a", b"z").unwrap();
-                assert_eq!(world.stat("covers"), 0);
+                fixture.keyspace.convert_to_tables(b"a", b"z").unwrap();
+                assert_eq!(fixture.stat("covers"), 0);
             }
         }
     }
 }
 
-/// Changes its shape while somebody reads, at each of his I/Os.
-fn beside<T: Send>(read: impl Fn(&World) -> T + Sync, check: impl Fn(T, &Model)) {
+/// Makes each conversion beside a reader, at each I/O of the reader.
+fn beside<T: Send>(read: impl Fn(&Fixture) -> T + Sync, check: impl Fn(T, &Model)) {
     [Change::Absorbed, Change::Open, Change::Uncovered]
         .into_iter()
         .for_each(|change| beside_one(change, &read, &check));
 }
 
-fn beside_one<T: Send>(change: Change, read: impl Fn(&World) -> T + Sync, check: impl Fn(T, &Model)) {
+fn beside_one<T: Send>(change: Change, read: impl Fn(&Fixture) -> T + Sync, check: impl Fn(T, &Model)) {
     for stop in 1.. {
-        let (world, model) = world();
+        let (fixture, model) = fixture();
         let is_over = thread::scope(|scope| {
-            let mut reader = Walk::new(scope, &[Phase::Pages, Phase::Table], || read(&world));
+            let mut reader = SteppedThread::new(scope, &[Phase::Pages, Phase::Table], || read(&fixture));
             let over = (0..stop).find_map(|_| reader.step());
             let is_over = over.is_some();
             let found = over.unwrap_or_else(|| {
-                change.make(&world);
+                change.make(&fixture);
                 reader.finish()
             });
             check(found, &model);
@@ -87,11 +88,11 @@ fn beside_one<T: Send>(change: Change, read: impl Fn(&World) -> T + Sync, check:
     }
 }
 
-/// Trap 7: what is in no table that counts any more was in pages before that was said.
+/// Trap 7: table records are in pages before the tables are superseded.
 #[test]
 fn trap_07_a_key_is_found_though_its_range_changes_its_shape_meanwhile() {
     let numbers = [0, 1, 3, 39, 40, 42, 43, 45, 48, 79, 80, 81, 117, 118];
-    let read = |world: &World| numbers.map(|number| world.keyspace.get(&key(number)).unwrap());
+    let read = |fixture: &Fixture| numbers.map(|number| fixture.keyspace.get(&key(number)).unwrap());
     beside(read, |found, model| {
         numbers
             .iter()
@@ -105,7 +106,7 @@ fn trap_07_a_key_is_found_though_its_range_changes_its_shape_meanwhile() {
 fn trap_07_many_keys_are_found_though_their_ranges_change_their_shape_meanwhile() {
     let keys: Vec<_> = (0..KEYS).map(key).collect();
     beside(
-        |world| world.multi_get(&keys),
+        |fixture| fixture.multi_get(&keys),
         |found, model| {
             keys.iter().zip(found).for_each(|(key, found)| assert_eq!(found.as_ref(), model.get(key), "{key:?}"))
         },
@@ -115,8 +116,8 @@ fn trap_07_many_keys_are_found_though_their_ranges_change_their_shape_meanwhile(
 #[test]
 fn trap_07_a_scan_finds_all_though_their_ranges_change_their_shape_meanwhile() {
     for reverse in [false, true] {
-        let read = |world: &World| {
-            let mut cursor = world.keyspace.clone().cursor(ALL);
+        let read = |fixture: &Fixture| {
+            let mut cursor = fixture.keyspace.clone().cursor(ALL);
             let mut records = Model::new();
             while let Some((key, value)) = step(&mut *cursor, reverse) {
                 records.insert(key, value);

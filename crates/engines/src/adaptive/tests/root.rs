@@ -1,4 +1,4 @@
-//! The bytes of a root, and others.
+//! The bytes of an engine checkpoint, and malformed ones.
 
 use ecotone_substrate::{
     Error,
@@ -8,22 +8,22 @@ use ecotone_substrate::{
     },
 };
 
-use super::world::World;
+use super::fixture::Fixture;
 use crate::{
     adaptive::{AdaptiveOptions, Insert, blob::Blob},
-    engine::{Engine, Root},
+    engine::{Engine, EngineCheckpoint},
     lsm::{
         Split,
-        structure::{Become, CoverEdit, Covers},
+        manifest::{PagedRangeEdit, PagedRanges, RangeEditKind},
     },
     tree::PageFill,
 };
 
 fn example() -> Blob {
     let bytes = [1, 1, b'a', 1, b'c', 0, 5];
-    let covers = Covers::decode(&mut Reader::new(&bytes)).unwrap();
+    let paged_ranges = PagedRanges::decode(&mut Reader::new(&bytes)).unwrap();
     let options = AdaptiveOptions { insert: Insert::Batch, ..AdaptiveOptions::default() };
-    Blob { options, covers, lsm: b"lsm".to_vec(), tree: b"tree".to_vec() }
+    Blob { options, paged_ranges, lsm: b"lsm".to_vec(), tree: b"tree".to_vec() }
 }
 
 #[test]
@@ -61,20 +61,20 @@ fn a_root_comes_back_and_damage_is_found() {
     }
 }
 
-/// What is carved beside a cover that ends within a segment would take a part of it along.
+/// Clearing a range beside a paged range that ends within a segment would clear a part of the paged range.
 #[test]
 fn covers_of_a_root_that_end_within_a_segment_are_noticed() {
-    let mut world = World::new(1, AdaptiveOptions::default());
-    (0..600_u32).for_each(|number| world.write(&number.to_be_bytes(), Some(&[1; 100])));
-    world.flush();
-    world.keyspace.absorb(&100_u32.to_be_bytes(), &500_u32.to_be_bytes()).unwrap();
-    let root = world.keyspace.checkpoint().unwrap();
-    assert!(world.structure_of(&root).is_ok());
+    let mut fixture = Fixture::new(1, AdaptiveOptions::default());
+    (0..600_u32).for_each(|number| fixture.write(&number.to_be_bytes(), Some(&[1; 100])));
+    fixture.flush();
+    fixture.keyspace.convert_to_pages(&100_u32.to_be_bytes(), &500_u32.to_be_bytes()).unwrap();
+    let root = fixture.keyspace.checkpoint().unwrap();
+    assert!(fixture.structure_of(&root).is_ok());
     for (lower, upper) in [(100_u32, 103_u32), (497, 500)] {
         let mut blob = Blob::decode(&root.blob).unwrap();
         let (lower, upper) = (lower.to_be_bytes().to_vec(), upper.to_be_bytes().to_vec());
-        blob.covers.apply(&[CoverEdit { lower, upper, becomes: Become::Uncovered }]).unwrap();
-        let opened = world.structure_of(&Root { blob: blob.encode(), ..root.clone() }).map(drop);
+        blob.paged_ranges.apply(&[PagedRangeEdit { lower, upper, kind: RangeEditKind::Remove }]).unwrap();
+        let opened = fixture.structure_of(&EngineCheckpoint { blob: blob.encode(), ..root.clone() }).map(drop);
         assert!(matches!(opened, Err(Error::Corruption { .. })), "{opened:?}");
     }
 }

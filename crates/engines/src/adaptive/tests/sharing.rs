@@ -9,19 +9,19 @@ use ecotone_substrate::{
 };
 use ecotone_testkit::sim::SimStorage;
 
-use super::world::{ALL, LOG};
+use super::fixture::{ALL, LOG};
 use crate::{
     adaptive::{AdaptiveFamily, AdaptiveOptions, keyspace::AdaptiveKeyspace},
-    engine::{Context, Family, Made, Operation, Ordered},
+    engine::{AnyEngine, Context, EngineFactory, Operation, Ordered},
     lsm::{LsmFamily, LsmOptions},
     tests::context,
-    tree::{TreeFamily, space::PageFile},
+    tree::{TreeFamily, page_allocator::PageFile},
 };
 
 const VALUE: usize = 1500;
-/// What all memtables may have.
+/// Memory limit of all memtables.
 const MOST: usize = MIN_BUDGET / 8 * 3;
-/// Bytes of a memtable that is full, if it may have them.
+/// Size limit of one memtable, within that of all.
 const FULL: u64 = 64 << 20;
 
 fn key(number: u32) -> [u8; 4] {
@@ -52,7 +52,8 @@ fn check(keyspace: Arc<dyn Ordered>, memory: &Memory, records: u32) {
     assert!(memory.used(&Component::ALL) <= MIN_BUDGET);
 }
 
-/// What one engine's memtables have, another's get when it needs memory, and pages and tables of all have their caches.
+/// Memory of one engine's memtables goes to another engine that needs it. Pages and tables of all keyspaces have their
+/// caches.
 #[test]
 fn keyspaces_of_three_engines_live_in_sixteen_mebibytes() {
     let environment = SimStorage::new(1).environment(7, MIN_BUDGET);
@@ -69,11 +70,12 @@ fn keyspaces_of_three_engines_live_in_sixteen_mebibytes() {
         })
         .collect();
     let settings = vec![("memtable".to_owned(), FULL.to_string())];
-    let others = [(14, &lsm as &dyn Family, settings), (15, &tree, Vec::new())].map(|(number, family, settings)| {
-        let (made, _) = family.create(Context { settings, ..of_number(number) }).unwrap();
-        if let Made::Ordered(keyspace) = made { keyspace } else { panic!("its keys have an order") }
-    });
-    // None of their memtables is full, and together they have all that memtables may have.
+    let others =
+        [(14, &lsm as &dyn EngineFactory, settings), (15, &tree, Vec::new())].map(|(number, family, settings)| {
+            let (made, _) = family.create(Context { settings, ..of_number(number) }).unwrap();
+            if let AnyEngine::Ordered(keyspace) = made { keyspace } else { panic!("its keys have an order") }
+        });
+    // No memtable is full, and together they reach their memory limit.
     let mut records = 0;
     while memory.used(&[Component::Memtable]) < MOST {
         adaptive.iter().for_each(|keyspace| write(&**keyspace, &memory, records));
@@ -85,7 +87,7 @@ fn keyspaces_of_three_engines_live_in_sixteen_mebibytes() {
     let all: Vec<Arc<dyn Ordered>> = adaptive.iter().map(|keyspace| keyspace.clone() as _).chain(others).collect();
     all.iter().for_each(|keyspace| check(keyspace.clone(), &memory, records));
     all.iter().for_each(|keyspace| keyspace.flush(Seq::MAX).unwrap());
-    adaptive.iter().for_each(|keyspace| keyspace.absorb(&key(50), &key(records)).unwrap());
+    adaptive.iter().for_each(|keyspace| keyspace.convert_to_pages(&key(50), &key(records)).unwrap());
     for _ in 0..3 {
         all.iter().for_each(|keyspace| check(keyspace.clone(), &memory, records));
     }

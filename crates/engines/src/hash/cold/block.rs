@@ -1,4 +1,4 @@
-//! A block of a run: records of neighbouring hashes, with slots that narrow the search (`docs/format/hash.md`, "Run").
+//! A block of a run: records in hash order, with a slot array that narrows the search (`docs/format/hash.md`, "Run").
 
 use std::{cmp::Ordering, ops::Range, result};
 
@@ -8,7 +8,7 @@ use ecotone_substrate::{
     limits::{MAX_KEY, MAX_RECORD},
     memory::{Component, Memory},
     storage,
-    table::Place,
+    table::BlockAddress,
 };
 use ecotone_sys::chunk::Size;
 
@@ -18,7 +18,7 @@ const SLOT: usize = 4;
 const VALUE: u8 = 1;
 const TOMBSTONE: u8 = 2;
 
-/// Bytes that a record takes of a block, its slot included.
+/// Bytes of a record in a block, including its slot.
 pub fn record_bytes(key: usize, value: usize) -> usize {
     SLOT + 1 + varint_len(key as u64) + varint_len(value as u64) + key + value
 }
@@ -32,7 +32,7 @@ pub struct Entry<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// Where a record has its bytes, from the beginning of its block.
+/// Positions of a record's key and value, from the beginning of its block.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     pub(super) key: Range<usize>,
@@ -40,13 +40,13 @@ pub(super) struct Places {
     pub(super) value: Option<Range<usize>>,
 }
 
-/// The bits of a hash that stand in a slot.
+/// The bits of a hash that its slot keeps.
 #[inline]
 fn slot_bits(hash: u64) -> u16 {
     (hash >> 24) as u16
 }
 
-/// A block whose checksum is right and whose header makes sense. Its records are checked as they are met.
+/// A block whose checksum is right and whose header is plausible. Its records are checked when they are read.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
     bytes: &'a [u8],
@@ -56,11 +56,11 @@ pub struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Takes the bytes of a block that belongs to a place.
+    /// Parses the bytes of the block at `place`.
     ///
     /// # Errors
-    /// If they are not such a block.
-    pub fn parse(bytes: &'a [u8], place: Place) -> result::Result<Block<'a>, Malformed> {
+    /// If the bytes are not that block.
+    pub fn parse(bytes: &'a [u8], place: BlockAddress) -> result::Result<Block<'a>, Malformed> {
         let mut r = Reader::new(bytes);
         if r.u32()? != place.checksum(bytes) {
             return Err(Malformed::new(0, "the checksum of the block does not match"));
@@ -73,13 +73,13 @@ impl<'a> Block<'a> {
         Ok(Block { bytes, slots, heap, first })
     }
 
-    /// How many records it has, never none.
+    /// Number of records, never 0.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// The hash of its first record.
+    /// The hash of the first record.
     pub fn first_hash(&self) -> u64 {
         self.first
     }
@@ -87,7 +87,7 @@ impl<'a> Block<'a> {
     /// The record of a key.
     ///
     /// # Errors
-    /// If a record that has to be looked at is malformed.
+    /// If a record that the search reads is malformed.
     pub fn find(&self, hash: u64, key: &[u8]) -> result::Result<Option<Entry<'a>>, Malformed> {
         let bits = slot_bits(hash).to_le_bytes();
         for slot in self.slots.iter().filter(|slot| slot[..2] == bits) {
@@ -99,13 +99,13 @@ impl<'a> Block<'a> {
         Ok(None)
     }
 
-    /// Its records, in the order of their hashes and keys.
+    /// The records, in the order of their hashes and keys.
     pub fn entries(&self) -> impl Iterator<Item = result::Result<Entry<'a>, Malformed>> + use<'a> {
         let block = *self;
         block.slots.iter().map(move |slot| Ok(block.at(slot)?.0))
     }
 
-    /// Its records, and where each of them has key and value in the block, in the order of their hashes and keys.
+    /// The records and the positions of their keys and values, in the order of their hashes and keys.
     pub(super) fn places(&self) -> impl Iterator<Item = result::Result<(Entry<'a>, Places), Malformed>> + use<'a> {
         let block = *self;
         block.slots.iter().map(move |slot| {
@@ -116,7 +116,7 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// The record that a slot names, and where it ends.
+    /// The record of a slot, and where it ends.
     fn at(&self, slot: &[u8; SLOT]) -> result::Result<(Entry<'a>, usize), Malformed> {
         let [.., low, high] = *slot;
         let start = usize::from(u16::from_le_bytes([low, high]));
@@ -128,10 +128,10 @@ impl<'a> Block<'a> {
         Ok((entry, start + r.position()))
     }
 
-    /// Checks all that parsing leaves out; `hash_of` makes the hash of a key.
+    /// Checks everything that parsing leaves out; `hash_of` hashes a key.
     ///
     /// # Errors
-    /// If the builder would not have made the block so.
+    /// If the builder would not have made this block.
     pub fn check(&self, hash_of: &dyn Fn(&[u8]) -> u64) -> result::Result<(), Malformed> {
         let mut end = self.bytes.len();
         let mut before: Option<(u64, &[u8])> = None;
@@ -175,7 +175,7 @@ fn entry<'a>(r: &mut Reader<'a>) -> result::Result<Entry<'a>, Malformed> {
     }
 }
 
-/// Fills one block after the other, in one frame.
+/// Builds one block after the other, in one frame.
 #[derive(Debug)]
 pub struct BlockBuilder {
     frame: storage::Block,
@@ -185,7 +185,7 @@ pub struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    /// For blocks of `size` bytes, from 1024 to 4096.
+    /// A builder for blocks of `size` bytes, from 1024 to 4096.
     ///
     /// # Errors
     /// If there is no memory for a frame.
@@ -196,7 +196,7 @@ impl BlockBuilder {
         Ok(BlockBuilder { frame, size, count: 0, heap: size })
     }
 
-    /// The largest record that a block of `size` bytes takes, with key, value and whatever it needs beside.
+    /// The largest record of a block of `size` bytes, by [`record_bytes`].
     pub(super) fn room(size: usize) -> usize {
         size - HEADER
     }
@@ -206,8 +206,8 @@ impl BlockBuilder {
         u64::from_le_bytes(*self.frame[8..].first_chunk().expect("a frame is longer"))
     }
 
-    /// Adds a record whose hash and key are above those of the last, or gives `false` and changes nothing if it does
-    /// not fit. No value is a tombstone.
+    /// Adds a record whose hash and key are above those of the last. Returns `false` and changes nothing if it does not
+    /// fit. No value is a tombstone.
     ///
     /// # Panics
     /// If a limit is exceeded.
@@ -237,8 +237,8 @@ impl BlockBuilder {
         true
     }
 
-    /// Completes the block and gives its bytes to `take`; the next one begins.
-    pub fn finish<T>(&mut self, place: Place, take: impl FnOnce(&[u8]) -> T) -> T {
+    /// Completes the block, passes its bytes to `take`, and begins the next one.
+    pub fn finish<T>(&mut self, place: BlockAddress, take: impl FnOnce(&[u8]) -> T) -> T {
         self.frame[4..6].copy_from_slice(&(self.count as u16).to_le_bytes());
         self.frame[6..8].copy_from_slice(&(self.heap as u16).to_le_bytes());
         let sum = place.checksum(&self.frame[..self.size]);

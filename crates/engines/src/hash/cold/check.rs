@@ -1,4 +1,4 @@
-//! A full check of a run, or of what it has of one partition.
+//! A full check of a run, or of its records in one partition.
 
 use std::{ops::Range, result};
 
@@ -8,34 +8,34 @@ use ecotone_sys::chunk::Size;
 use super::{
     block::{Block, Entry},
     cursor::HashOf,
+    hash_range::HashRange,
     header::RunKind,
     run::Run,
-    stretch::Stretch,
     tags::{self, Tags},
 };
 
 impl Run {
-    /// Reads all of it and checks all that is left out otherwise.
+    /// Reads the whole run and checks everything that a search does not.
     ///
     /// # Errors
-    /// The first damage that is met; if there is no memory for the tags.
+    /// The first damage that is found; if there is no memory for the tags.
     pub fn check(&self, environment: &Environment, hash_of: &HashOf<'_>) -> Result<()> {
         let tags = self.tags(environment)?;
         let looks_at = |block, hash| self.candidates(hash).contains(&block);
-        let seen = self.check_part(environment, self.stretch(), Some(&tags), hash_of, &looks_at)?;
+        let seen = self.check_part(environment, self.hash_range(), Some(&tags), hash_of, &looks_at)?;
         if seen == (self.records(), self.tombstones()) { Ok(()) } else { Err(self.miscounted()) }
     }
 
-    /// The same for the records of a stretch, where those of others may be gone, beside the tags of all if these are
-    /// known. `looks_at` tells whether a search for a hash comes to a block. How many records it has, and how many of
-    /// them are tombstones.
+    /// Checks the records of a hash range, since blocks of other ranges may have been punched. `tags`, if known, are
+    /// the tags of all records. `looks_at` tells whether a search for a hash reaches a block. Returns the number of
+    /// records and of tombstones.
     ///
     /// # Errors
     /// The first damage that is met.
     pub fn check_part(
         &self,
         environment: &Environment,
-        stretch: Stretch,
+        stretch: HashRange,
         tags: Option<&Tags>,
         hash_of: &HashOf<'_>,
         looks_at: &dyn Fn(u32, u64) -> bool,
@@ -66,13 +66,13 @@ impl Run {
     }
 }
 
-/// What a check has seen.
+/// The state of a check.
 struct Check<'r> {
     run: &'r Run,
-    stretch: Stretch,
+    stretch: HashRange,
     hash_of: &'r HashOf<'r>,
     looks_at: &'r dyn Fn(u32, u64) -> bool,
-    /// Those of a delta, and which of them are of records to come.
+    /// The tags of a delta, and the range of those of records to come.
     tags: Option<(&'r Tags, Range<u64>)>,
     records: u64,
     tombstones: u64,
@@ -81,7 +81,7 @@ struct Check<'r> {
 }
 
 impl Check<'_> {
-    /// Goes on with the next block.
+    /// Checks the next block.
     fn block(&mut self, number: u32, block: &Block<'_>) -> result::Result<(), Malformed> {
         block.entries().try_for_each(|entry| self.entry(number, entry?))
     }
@@ -92,7 +92,7 @@ impl Check<'_> {
         if (self.last.0, &*self.last.1) >= (hash, entry.key) {
             return fail("the records of the run are out of order");
         }
-        if !self.run.stretch().has(hash) || (entry.value.is_none() && !self.run.is_delta()) {
+        if !self.run.hash_range().has(hash) || (entry.value.is_none() && !self.run.is_delta()) {
             return fail("a record does not belong into this run");
         }
         if !self.stretch.has(hash) {

@@ -1,4 +1,4 @@
-//! The records of a run of some hashes, one after the other, read a window at a time.
+//! A cursor over the records of a run in a range of hashes, which reads a window of blocks at a time.
 
 use std::{
     cmp::Ordering,
@@ -10,10 +10,10 @@ use ecotone_substrate::{Result, codec::Malformed, storage};
 
 use super::{block::Places, run::Run};
 
-/// Makes the hash of a key.
+/// Hashes a key.
 pub type HashOf<'h> = dyn Fn(&[u8]) -> u64 + 'h;
 
-/// Where one is in a run.
+/// A position in a run.
 #[derive(Debug)]
 pub struct Cursor {
     run: Arc<Run>,
@@ -21,26 +21,26 @@ pub struct Cursor {
     window: storage::Block,
     /// Blocks that have not been read.
     left: Range<u32>,
-    /// Blocks of the window that have not been looked at, and where the first of them begins there.
+    /// Blocks of the window that have not been processed, and where the first of them begins in the window.
     there: Range<u32>,
     at: usize,
-    /// The records of these hashes in the present block, by hash and places in the window; and which of them comes
-    /// next.
+    /// The current block's records in the hash range, by hash and positions in the window; and the number of the next
+    /// one.
     records: Vec<(u64, Places)>,
     next: usize,
-    /// Hash and key of the last record of the block before.
+    /// Hash and key of the last record of the previous block.
     before: (u64, Vec<u8>),
 }
 
 impl Cursor {
-    /// Before the first record of these hashes. The window is for reading ahead.
+    /// A cursor before the first record in the hash range. The window is the read-ahead buffer.
     pub fn new(run: Arc<Run>, hashes: RangeInclusive<u64>, window: storage::Block) -> Cursor {
         let left = run.blocks_of(&hashes);
         let (records, before) = (Vec::new(), (0, Vec::new()));
         Cursor { run, hashes, window, left, there: 0..0, at: 0, records, next: 0, before }
     }
 
-    /// Goes to the next record. False after the last.
+    /// Moves to the next record. False after the last.
     ///
     /// # Errors
     /// If a block is damaged or cannot be read.
@@ -55,24 +55,24 @@ impl Cursor {
         Ok(true)
     }
 
-    /// The window, for who reads another run next.
+    /// Returns the window, for a cursor over another run.
     pub fn into_window(self) -> storage::Block {
         self.window
     }
 
-    /// The hash of the present record.
+    /// The hash of the current record.
     #[inline]
     pub fn hash(&self) -> u64 {
         self.present().0
     }
 
-    /// Its key.
+    /// The key of the current record.
     #[inline]
     pub fn key(&self) -> &[u8] {
         &self.window[self.present().1.key.clone()]
     }
 
-    /// Its value; `None` for a tombstone.
+    /// The value of the current record; `None` for a tombstone.
     #[inline]
     pub fn value(&self) -> Option<&[u8]> {
         self.present().1.value.clone().map(|place| &self.window[place])
@@ -82,7 +82,7 @@ impl Cursor {
         &self.records[self.next - 1]
     }
 
-    /// Goes to the next block, which may have no record of these hashes.
+    /// Moves to the next block, which may have no record in the hash range.
     fn next_block(&mut self, hash_of: &HashOf<'_>) -> Result<bool> {
         if let Some((hash, places)) = self.records.last() {
             self.before.0 = *hash;
@@ -100,10 +100,10 @@ impl Cursor {
         Ok(true)
     }
 
-    /// Reads as many blocks as the window has room for.
+    /// Reads as many blocks as fit into the window.
     fn read(&mut self) -> Result<bool> {
         let fit = (self.window.len() / self.run.block_size()) as u32;
-        // The window begins at a page, and the first block perhaps within one.
+        // The window begins at a page boundary; the first block may begin within that page.
         let first = self.run.extent(self.left.start).at / self.run.block_size();
         let end = self.left.end.min(self.left.start + fit - first as u32);
         self.there = self.left.start..end;
@@ -117,7 +117,7 @@ impl Cursor {
         Ok(true)
     }
 
-    /// Looks at the records of a block. What is written again must be in order.
+    /// Loads the records of a block and checks their order, since they may be written again.
     fn take(&mut self, block: u32, at: usize, hash_of: &HashOf<'_>) -> Result<()> {
         let parsed = self.run.parse_at(block, &self.window, at)?;
         let mut last: (u64, &[u8]) = (self.before.0, &self.before.1);

@@ -1,13 +1,13 @@
-//! The deltas of a keyspace in their order, and the numbers by which the slots of delta maps name them.
+//! The deltas of a keyspace in order, and the numbers by which slots of delta maps name them.
 
 use std::{ops::Range, sync::Arc};
 
 use super::{delta_map::Ages, header::RunKind, run::Run};
 
-/// Deltas that a keyspace can have at a time.
+/// Maximum number of deltas of a keyspace.
 pub(super) const MAX_DELTAS: usize = 255;
 
-/// A delta by the number that it has in the slots of delta maps.
+/// A delta, with its number in slots of delta maps.
 #[derive(Debug, Clone)]
 struct Delta {
     slot: u8,
@@ -31,10 +31,10 @@ pub struct Deltas {
 }
 
 impl Deltas {
-    /// These and a younger one, and the number of that in slots.
+    /// Adds a younger delta. Returns the new list and the delta's number in slots.
     ///
     /// # Panics
-    /// If the run is no delta, or not younger, or there are 255 already.
+    /// If the run is not a delta, or not younger, or there are 255 deltas already.
     pub fn with(&self, run: Arc<Run>) -> (Deltas, u8) {
         assert!(self.list.len() < MAX_DELTAS, "there are too many deltas");
         let slot = self.free_slot();
@@ -44,10 +44,11 @@ impl Deltas {
         (Deltas { list }, slot)
     }
 
-    /// These with one in place of those at some positions, and its number in slots, which none of them has.
+    /// Replaces the deltas at some positions by one. Returns the new list and the new delta's number in slots, which no
+    /// other delta has.
     ///
     /// # Panics
-    /// If it is not of the same addresses.
+    /// If the new delta does not cover the same addresses.
     pub fn merged(&self, positions: Range<usize>, run: Option<Arc<Run>>) -> (Deltas, Option<u8>) {
         let gone = &self.list[positions.clone()];
         let slot = run.is_some().then(|| self.free_slot());
@@ -62,64 +63,64 @@ impl Deltas {
         (Deltas { list }, slot)
     }
 
-    /// Those that count for a partition that is folded up to this address, oldest first.
+    /// The deltas visible in a partition that is merged up to address `folded`, oldest first.
     pub fn above(&self, folded: u64) -> Deltas {
         Deltas { list: self.list.iter().filter(|delta| delta.until > folded).cloned().collect() }
     }
 
-    /// How many there are.
+    /// Number of deltas.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Their runs, oldest first.
+    /// The runs, oldest first.
     pub fn runs(&self) -> impl DoubleEndedIterator<Item = &Arc<Run>> + ExactSizeIterator {
         self.list.iter().map(|delta| &delta.run)
     }
 
-    /// The address behind the last of the youngest; 0 if there are none.
+    /// The end address of the youngest delta; 0 if there are none.
     pub fn until(&self) -> u64 {
         self.list.last().map_or(0, |delta| delta.until)
     }
 
-    /// The address behind the last of each, and its run, oldest first.
+    /// The end address and the run of each delta, oldest first.
     pub(super) fn ends(&self) -> impl Iterator<Item = (u64, &Arc<Run>)> {
         self.list.iter().map(|delta| (delta.until, &delta.run))
     }
 
-    /// Their numbers in slots and their runs, oldest first.
+    /// The numbers in slots and the runs, oldest first.
     pub(super) fn slots(&self) -> impl Iterator<Item = (u8, &Arc<Run>)> {
         self.list.iter().map(|delta| (delta.slot, &delta.run))
     }
 
-    /// The same of those that count for a partition that is folded up to this address.
+    /// The numbers in slots and the runs of the deltas visible in a partition that is merged up to address `folded`.
     pub(super) fn slots_above(&self, folded: u64) -> impl Iterator<Item = (u8, &Arc<Run>)> {
         self.list.iter().filter(move |delta| delta.until > folded).map(|delta| (delta.slot, &delta.run))
     }
 
-    /// The one that has this number in slots.
+    /// The delta with this number in slots.
     pub(super) fn get(&self, slot: u8) -> Option<&Arc<Run>> {
         self.list.iter().find(|delta| delta.slot == slot).map(|delta| &delta.run)
     }
 
-    /// The youngest that counts among those before a position.
+    /// The youngest visible delta before a position.
     pub(super) fn before(&self, position: usize, folded: u64) -> Option<(usize, &Arc<Run>)> {
         let older = self.list.get(..position)?;
         let next = older.iter().rposition(|delta| delta.until > folded)?;
         Some((next, &older.get(next)?.run))
     }
 
-    /// The one at a position.
+    /// The delta at a position.
     pub(super) fn at(&self, position: usize) -> Option<&Arc<Run>> {
         self.list.get(position).map(|delta| &delta.run)
     }
 
-    /// The ages of those with records above address `folded`.
+    /// The ages of the deltas with records above address `folded`.
     pub(super) fn ages(&self, folded: u64) -> Ages {
         let mut ages = [0; 256];
         for (age, delta) in (1..=u8::MAX).zip(&self.list).filter(|(_, delta)| delta.until > folded) {
@@ -128,7 +129,7 @@ impl Deltas {
         ages
     }
 
-    /// A number that no delta has. There are 256 for 255 deltas.
+    /// An unused number. There are 256 numbers for 255 deltas.
     fn free_slot(&self) -> u8 {
         let mut slot = self.list.last().map_or(0, |newest| newest.slot.wrapping_add(1));
         while self.get(slot).is_some() {

@@ -1,5 +1,5 @@
-//! The fences of a run, in memory as they are in its file: from a hash to the blocks that can have it, by interpolation
-//! and a search in two cache lines (decision 9, "The cold tier").
+//! The fences of a run, in memory as in its file. They map a hash to the blocks that may have it, by interpolation and
+//! a search in two cache lines (decision 9, "The cold tier").
 
 use std::{ops::Range, result};
 
@@ -17,20 +17,20 @@ const BLOCKS: usize = 64;
 /// Bytes of a group: first hash, shift, and a number for each block.
 const GROUP: usize = HEAD + 2 * BLOCKS;
 const HEAD: usize = 16;
-/// Groups of a page.
+/// Groups in a page.
 const GROUPS: usize = PAGE / GROUP;
-/// The number where there is no block.
+/// The number of an unused place.
 const UNUSED: u16 = u16::MAX;
-/// Shifts from this one on leave less than sixteen bits.
+/// The largest shift; a larger one would leave less than sixteen bits.
 const MOST_SHIFT: u8 = 48;
 
-/// Pages that the fences of so many blocks take.
+/// Pages for the fences of `blocks` blocks.
 pub(super) fn pages(blocks: u32) -> usize {
     (blocks as usize).div_ceil(BLOCKS * GROUPS)
 }
 
-/// The first hashes of all blocks of a run: the first of each group of 64 whole, the others by 16 bits of their
-/// distance from it.
+/// The first hashes of all blocks of a run. Each group of 64 keeps its first hash whole, and for each block 16 bits of
+/// the distance from it.
 #[derive(Debug)]
 pub(super) struct Fences {
     pages: Pages,
@@ -38,7 +38,7 @@ pub(super) struct Fences {
 }
 
 impl Fences {
-    /// Takes the fences that a file has.
+    /// Parses the fences of a file.
     pub(super) fn parse(pages: Pages, blocks: u32) -> result::Result<Fences, Malformed> {
         let fences = Fences { pages, blocks };
         let mut below = 0;
@@ -64,12 +64,12 @@ impl Fences {
         Ok(fences)
     }
 
-    /// Its pages, as they stand in the file.
+    /// The pages, as they are in the file.
     pub(super) fn pages(&self) -> &Pages {
         &self.pages
     }
 
-    /// The blocks that can have a hash, mostly one. None if all hashes of the run are above it.
+    /// The blocks that may have a hash, mostly one. Empty if all hashes of the run are above it.
     #[inline]
     pub(super) fn candidates(&self, hash: u64) -> Range<u32> {
         let Some(last) = self.groups_up_to(hash).checked_sub(1) else { return 0..0 };
@@ -112,13 +112,13 @@ impl Fences {
         Group(self.pages.get(number / GROUPS, number % GROUPS * GROUP))
     }
 
-    /// How many groups begin with this hash or a lower one: guessed by a line, then sought from there.
+    /// Number of groups that begin with this hash or a lower one: interpolated, then searched from there.
     #[inline]
     fn groups_up_to(&self, hash: u64) -> usize {
         partition_near(self.groups(), self.guess(hash), |number| self.group(number).first() <= hash)
     }
 
-    /// About how many groups begin with this hash or a lower one.
+    /// Estimated number of groups that begin with this hash or a lower one.
     #[inline]
     fn guess(&self, hash: u64) -> usize {
         let last = self.groups() - 1;
@@ -148,7 +148,7 @@ impl Group<'_> {
         self.0[8]
     }
 
-    /// What stands for a hash that is not below the first.
+    /// The number that stands for a hash that is not below the first.
     #[inline]
     fn number(self, hash: u64) -> u64 {
         (hash - self.first()) >> self.shift()
@@ -160,14 +160,14 @@ impl Group<'_> {
         std::array::from_fn(|block| u16::from_le_bytes(numbers[block]))
     }
 
-    /// How many of the `used` blocks have a lower number than this.
+    /// Number of the `used` blocks with a number lower than `number`.
     #[inline]
     fn position(self, used: usize, number: u64) -> usize {
         let (numbers, _) = self.0[HEAD..].as_chunks();
         numbers[..used].partition_point(|bytes| u64::from(u16::from_le_bytes(*bytes)) < number)
     }
 
-    /// The least distance that the last block's first hash can have.
+    /// The least possible distance of the last block's first hash.
     fn last_distance(self, used: usize) -> u64 {
         u64::from(self.numbers()[used - 1]) << self.shift()
     }
@@ -186,7 +186,7 @@ impl Group<'_> {
 pub(super) struct FencesBuilder {
     pages: Pages,
     groups: usize,
-    /// Of the blocks since the last whole group.
+    /// First hashes of the blocks since the last whole group.
     firsts: Vec<u64>,
 }
 
@@ -197,7 +197,7 @@ impl FencesBuilder {
         if self.firsts.len() == BLOCKS { self.end_group(memory) } else { Ok(()) }
     }
 
-    /// All of them.
+    /// Completes the fences.
     pub(super) fn finish(mut self, memory: &Memory) -> Result<Fences> {
         let blocks = self.groups * BLOCKS + self.firsts.len();
         if !self.firsts.is_empty() {

@@ -1,4 +1,4 @@
-//! The first page of a run: which file this is, and what lies where in it.
+//! The header page of a run: the identity of the file, and its layout.
 
 use std::{result, sync::Arc};
 
@@ -8,34 +8,34 @@ use ecotone_substrate::{
     environment::Environment,
     limits::PAGE,
     storage::File,
-    table::{self, Name},
+    table::{self, FileIdentity},
 };
 
-use super::{fences, stretch::Stretch, tags::TagsForm};
+use super::{fences, hash_range::HashRange, tags::TagsForm};
 
-const FORMAT: table::Header = table::Header { role: table::Role::Table, magic: b"ECOhsrun", version: 2 };
+const FORMAT: table::Header = table::Header { role: table::FileRole::Table, magic: b"ECOhsrun", version: 2 };
 /// Blocks are from 1024 to 4096 bytes long.
 pub(super) const BLOCK_BITS: [u8; 3] = [10, 11, 12];
 
-/// Whose records a run holds.
+/// The kind of a run, which tells which records it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunKind {
-    /// Of all hashes, with tombstones: what was alive in the hot log between two addresses.
+    /// Records of all hashes, with tombstones: those that were live in the hot log between two addresses.
     Delta {
         /// The first of these addresses.
         from: u64,
         /// The address behind the last.
         until: u64,
     },
-    /// All of one stretch of the hashes but what deltas have.
-    Base(Stretch),
+    /// All records of one hash range except those in deltas.
+    Base(HashRange),
 }
 
 impl RunKind {
-    /// The hashes that its keys may have.
-    pub fn stretch(self) -> Stretch {
+    /// The hashes that keys of the run may have.
+    pub fn stretch(self) -> HashRange {
         match self {
-            RunKind::Delta { .. } => Stretch::ALL,
+            RunKind::Delta { .. } => HashRange::ALL,
             RunKind::Base(stretch) => stretch,
         }
     }
@@ -45,7 +45,7 @@ impl RunKind {
     }
 }
 
-/// What the header says about the rest of the file.
+/// The fields of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: RunKind,
@@ -60,25 +60,25 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Where the fences begin; the blocks lie from byte 4096 up to there.
+    /// Offset of the fences; the blocks lie from byte 4096 up to there.
     pub(super) fn fences_at(&self) -> u64 {
         let blocks = u64::from(self.blocks).saturating_mul(self.block as u64);
         blocks.saturating_add(PAGE as u64).checked_next_multiple_of(PAGE as u64).unwrap_or(u64::MAX)
     }
 
-    /// Where the tags begin, or would if there were any.
+    /// Offset of the tags, or of the end if there are none.
     pub(super) fn tags_at(&self) -> u64 {
         self.fences_at().saturating_add(fences::pages(self.blocks) as u64 * PAGE as u64)
     }
 
-    /// Where the file ends.
+    /// Length of the file.
     pub(super) fn end(&self) -> u64 {
         let pages = if self.kind.is_delta() { self.tags.pages(self.records) } else { 0 };
         self.tags_at().saturating_add(pages.saturating_mul(PAGE as u64))
     }
 
-    /// Fills a page.
-    pub(super) fn encode(&self, name: Name, page: &mut [u8]) {
+    /// Encodes the header into a page.
+    pub(super) fn encode(&self, name: FileIdentity, page: &mut [u8]) {
         let mut w = FORMAT.begin(name);
         let (stretch, block) = (self.kind.stretch(), self.block.trailing_zeros() as u8);
         w.u8(if self.kind.is_delta() { 1 } else { 2 }).u8(block).u8(stretch.bits()).u8(stretch.number());
@@ -90,13 +90,13 @@ impl Header {
         FORMAT.seal(name, &w, page);
     }
 
-    /// Opens this very file.
-    pub(super) fn open(environment: &Environment, name: Name) -> Result<(Arc<dyn File>, Header)> {
+    /// Opens the file and checks its identity.
+    pub(super) fn open(environment: &Environment, name: FileIdentity) -> Result<(Arc<dyn File>, Header)> {
         FORMAT.open_whole(environment, name, fields, Header::end)
     }
 
-    /// The header of this very file, which may end elsewhere than it should.
-    pub(super) fn open_part(environment: &Environment, name: Name) -> Result<Header> {
+    /// Reads the header and checks the file's identity, but not its length.
+    pub(super) fn open_part(environment: &Environment, name: FileIdentity) -> Result<Header> {
         FORMAT.open(environment, name, fields).map(|(_, header)| header)
     }
 
@@ -114,11 +114,11 @@ impl Header {
 
 fn fields(r: &mut Reader<'_>) -> result::Result<Header, Malformed> {
     let (kind, block) = (r.u8()?, r.u8()?);
-    let Some(stretch) = Stretch::new(r.u8()?, r.u8()?) else { return r.fail("there is no such partition") };
+    let Some(stretch) = HashRange::new(r.u8()?, r.u8()?) else { return r.fail("there is no such partition") };
     let (blocks, records, tombstones) = (r.u32()?, r.u64()?, r.u64()?);
     let (from, until) = (r.u64()?, r.u64()?);
     let kind = match kind {
-        1 if stretch == Stretch::ALL && from < until => RunKind::Delta { from, until },
+        1 if stretch == HashRange::ALL && from < until => RunKind::Delta { from, until },
         2 if (from, until) == (0, 0) => RunKind::Base(stretch),
         _ => return r.fail("there is no such kind of run"),
     };

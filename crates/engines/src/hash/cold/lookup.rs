@@ -1,4 +1,4 @@
-//! A search in a partition, one read after the other (decision 9, "Reading many at once").
+//! A search in a partition as a sequence of reads, which the caller does (decision 9, "Reading many at once").
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{
     run::Run,
 };
 
-/// A search that wants to read a block. It keeps its partition, with the files, as it was when it began.
+/// A search that needs to read a block. It keeps its partition and the files as they were when it began.
 #[derive(Debug)]
 pub struct Lookup {
     partition: Arc<Partition>,
@@ -18,18 +18,18 @@ pub struct Lookup {
     block: u32,
 }
 
-/// How a search goes on.
+/// The next step of a search.
 #[derive(Debug)]
 pub enum Step {
-    /// It has ended: whether the key has a value.
+    /// The search has ended: whether the key has a value.
     Ended(bool),
-    /// When this was read.
+    /// The search continues after this read.
     Reads(Lookup),
 }
 
 impl Lookup {
-    /// Begins a search for a key of this hash. The first one in a partition makes its map, which takes some reads, and
-    /// others wait for it. No pin is held.
+    /// Starts a search for a key with this hash. The first search in a partition makes its delta map, which takes some
+    /// reads, and others wait for that. No pin is held.
     ///
     /// # Errors
     /// If the tags of a delta are damaged or cannot be read.
@@ -39,13 +39,13 @@ impl Lookup {
         Ok(Lookup::go_on(partition, search))
     }
 
-    /// What is to be read: a file, the offset there, and how many bytes.
+    /// The next read: a file, the offset there, and the number of bytes.
     pub fn wanted(&self) -> (&Arc<dyn File>, u64, usize) {
         let extent = self.run.extent(self.block);
         (self.run.file(), extent.offset, extent.len)
     }
 
-    /// Goes on with what was read for it. A value is appended to `value`.
+    /// Continues with the bytes that were read. A value is appended to `value`.
     ///
     /// # Errors
     /// If the block is damaged.

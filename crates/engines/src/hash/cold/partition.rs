@@ -1,5 +1,5 @@
-//! What there is of one partition: its base, the deltas that count, and the map that says which of them may have a key.
-//! An immutable value, replaced as a whole (decision 10, "Cold tier").
+//! One partition: its base run, its visible deltas, and the delta map that says which of them may have a key. It is an
+//! immutable value, replaced as a whole (decision 10, "Cold tier").
 
 use std::{
     ops::Range,
@@ -12,41 +12,41 @@ use ecotone_substrate::{Result, environment::Environment, memory::Memory, storag
 use super::{
     delta_map::{DeltaMap, Matches},
     deltas::Deltas,
+    hash_range::HashRange,
     partition_map::{Ingredients, PartitionMap},
     run::Run,
-    stretch::Stretch,
     tags::Tags,
 };
 
 /// One partition.
 #[derive(Debug)]
 pub struct Partition {
-    stretch: Stretch,
-    /// `None` where no record was left.
+    stretch: HashRange,
+    /// `None` if the partition has no records in a base.
     base: Option<Arc<Run>>,
     deltas: Arc<Deltas>,
-    /// Deltas that end above this address count.
+    /// Deltas that end above this address are visible.
     folded: u64,
-    /// Shared by values to which the same deltas count.
+    /// Shared by versions of the partition with the same visible deltas.
     map: Arc<PartitionMap>,
-    /// Shared by all values of the partition since it was folded.
+    /// Shared by all versions of the partition since it was last merged.
     readers: Arc<()>,
 }
 
-/// A search for the newest record of a key. It holds nothing of the partition.
+/// A search for the newest record of a key. It holds no reference to the partition.
 #[derive(Debug, Clone)]
 pub struct Search {
     hash: u64,
     stage: Stage,
-    /// Blocks of the present run that are still to be looked at.
+    /// Blocks of the current run that are still to be read.
     blocks: Range<u32>,
 }
 
 #[derive(Debug, Clone)]
 enum Stage {
-    /// The delta with this number in slots, and who comes after it.
+    /// The delta with this number in slots, and the matches after it.
     Delta(u8, Matches),
-    /// One by its position, since any may have the key.
+    /// A delta by its position, without a map: any may have the key.
     Any(usize),
     Base,
 }
@@ -59,31 +59,31 @@ impl Search {
 }
 
 impl Partition {
-    /// With this base, and no deltas yet: those that end at or below address `folded` will not count.
+    /// A partition with this base and no deltas. Deltas that end at or below address `folded` will not be visible.
     ///
     /// # Panics
-    /// If the base is of another stretch.
-    pub fn new(stretch: Stretch, base: Option<Arc<Run>>, folded: u64) -> Partition {
-        assert!(base.as_ref().is_none_or(|base| base.stretch() == stretch), "a base belongs to another partition");
+    /// If the base has another hash range.
+    pub fn new(stretch: HashRange, base: Option<Arc<Run>>, folded: u64) -> Partition {
+        assert!(base.as_ref().is_none_or(|base| base.hash_range() == stretch), "a base belongs to another partition");
         let map = Arc::new(PartitionMap::made(None));
         Partition { stretch, base, deltas: Arc::default(), folded, map, readers: Arc::default() }
     }
 
-    /// This one with these deltas, of which it has had none. Its map is made by the first search.
+    /// The partition with these deltas, all of them new to it. The first search makes its map.
     pub(super) fn over(self, environment: &Environment, deltas: Arc<Deltas>) -> Partition {
         let next = Partition { deltas, ..self };
         let map = Arc::new(PartitionMap::to_be_made(environment, next.ingredients()));
         Partition { map, ..next }
     }
 
-    /// This one with other deltas: `tags` are of those that it has not had, by their numbers in slots. If its map was
-    /// not made, that of the next one is not.
+    /// The partition with other deltas. `tags` are those of the new deltas, by their numbers in slots. If the map of
+    /// this version was not made, the next version makes its own when needed.
     ///
     /// # Errors
     /// If there is no memory for the map.
     ///
     /// # Panics
-    /// If tags are missing: records would be.
+    /// If tags are missing, since records would be lost.
     pub fn with_deltas(&self, memory: &Memory, deltas: Arc<Deltas>, tags: &[(u8, &Tags)]) -> Result<Partition> {
         let mut next = self.sharing(deltas);
         let map = match self.map.unmade(next.ingredients()) {
@@ -94,7 +94,7 @@ impl Partition {
         Ok(next)
     }
 
-    /// The map of this partition with other deltas, made of that which this one has and of tags.
+    /// The map of the next version, made from the map of this one and from tags.
     fn next_map(&self, memory: &Memory, next: &Partition, tags: &[(u8, &Tags)]) -> Result<Option<DeltaMap>> {
         let ages = next.deltas.ages(self.folded);
         let counts = |slot: u8| ages[usize::from(slot)] > 0;
@@ -119,12 +119,12 @@ impl Partition {
         Ingredients { stretch: self.stretch, deltas: &self.deltas, folded: self.folded, base }
     }
 
-    /// The map, if it was made and any delta counts.
+    /// The map, if it was made and any delta is visible.
     fn map(&self) -> Option<&DeltaMap> {
         self.map.get().flatten()
     }
 
-    /// Makes the map, if that was not done yet and there is memory for it. Without it a search looks at all deltas.
+    /// Makes the map, if that was not done yet and there is memory for it. Without a map a search reads all deltas.
     ///
     /// # Errors
     /// If tags of a delta are damaged or cannot be read.
@@ -133,49 +133,49 @@ impl Partition {
         self.map.make(self.ingredients())
     }
 
-    /// This one with a list of deltas from which none is missing that counts here.
+    /// The partition with a list of deltas that contains all visible ones.
     pub(super) fn sharing(&self, deltas: Arc<Deltas>) -> Partition {
         let (base, map, readers) = (self.base.clone(), self.map.clone(), self.readers.clone());
         Partition { stretch: self.stretch, base, deltas, folded: self.folded, map, readers }
     }
 
-    /// The hashes of its keys.
-    pub fn stretch(&self) -> Stretch {
+    /// The hash range of the partition.
+    pub fn stretch(&self) -> HashRange {
         self.stretch
     }
 
-    /// Its base.
+    /// The base.
     pub fn base(&self) -> Option<&Arc<Run>> {
         self.base.as_ref()
     }
 
-    /// The address up to which it is folded.
-    pub fn folded(&self) -> u64 {
+    /// The address up to which the partition is merged.
+    pub fn merged_until(&self) -> u64 {
         self.folded
     }
 
-    /// Its runs that count, from the youngest delta to the base.
+    /// The visible runs, from the youngest delta to the base.
     pub fn runs(&self) -> impl Iterator<Item = Arc<Run>> {
         let deltas: Vec<_> = self.deltas.above(self.folded).runs().rev().cloned().collect();
         deltas.into_iter().chain(self.base.clone())
     }
 
-    /// Records of deltas that count: the slots of its map, or how many it should have, as long as it is not made.
+    /// Records of visible deltas: the slots of the map, or an estimate as long as it is not made.
     pub fn delta_records(&self) -> u64 {
         self.map.records()
     }
 
-    /// Bytes of memory of its map, and of the fences of its base.
+    /// Bytes of memory of the map and of the fences of the base.
     pub fn index_bytes(&self) -> u64 {
         self.map().map_or(0, DeltaMap::bytes) + self.base.as_ref().map_or(0, |base| base.index_bytes())
     }
 
-    /// Alive as long as somebody may read what was to be read before the next fold.
+    /// Alive as long as a reader may read runs that the next merge replaces.
     pub(super) fn readers(&self) -> Weak<()> {
         Arc::downgrade(&self.readers)
     }
 
-    /// Begins a search. Without a map it will look at all deltas.
+    /// Starts a search. Without a map it reads all deltas.
     pub fn search(&self, hash: u64) -> Search {
         let blocks = 0..0;
         let any = Search { hash, stage: Stage::Any(self.deltas.len()), blocks: blocks.clone() };
@@ -189,7 +189,7 @@ impl Partition {
         }
     }
 
-    /// The next block to look at; `None` if the key is not here.
+    /// The next block to read; `None` if the key is not here.
     pub fn next(&self, search: &mut Search) -> Option<(&Arc<Run>, u32)> {
         loop {
             if let Some(block) = search.blocks.next_back() {
@@ -199,7 +199,7 @@ impl Partition {
         }
     }
 
-    /// Whether a search for a hash that finds nothing before comes to this block of a run.
+    /// Whether a search for a hash that finds nothing earlier reaches this block of a run.
     pub(super) fn looks_at(&self, run: &Run, block: u32, hash: u64) -> bool {
         let mut search = self.search(hash);
         while let Some((next, number)) = self.next(&mut search) {
@@ -210,10 +210,10 @@ impl Partition {
         false
     }
 
-    /// Looks for a key. A value is appended to `value`; `false` if there is none.
+    /// Searches for a key. A value is appended to `value`; `false` if there is none.
     ///
     /// # Errors
-    /// If a block, or what the map is made of, is damaged or cannot be read.
+    /// If a block, or a tag that the map is made of, is damaged or cannot be read.
     pub fn find(&self, hash: u64, key: &[u8], frame: &mut Block, value: &mut Vec<u8>) -> Result<bool> {
         self.prepare()?;
         let mut search = self.search(hash);
@@ -226,7 +226,7 @@ impl Partition {
         Ok(false)
     }
 
-    /// The run that a search is in.
+    /// The current run of a search.
     fn run(&self, search: &Search) -> Option<&Arc<Run>> {
         match search.stage {
             Stage::Delta(slot, _) => self.deltas.get(slot),
@@ -235,7 +235,7 @@ impl Partition {
         }
     }
 
-    /// The search as it begins with the next run. `None` after the base.
+    /// The search at the beginning of the next run. `None` after the base.
     fn next_run(&self, search: &Search) -> Option<Search> {
         let hash = search.hash;
         match (&search.stage, self.map()) {

@@ -1,13 +1,13 @@
-//! The delta map of a partition, which the first search that needs it makes: until then nobody has read the tags that
-//! it is made of (decision 9, "Maps are made when they are needed").
+//! The lazily made delta map of a partition. The first search that needs the map reads the tags and makes it (decision
+//! 9, "Maps are made when they are needed").
 
 use std::sync::{Arc, OnceLock};
 
 use ecotone_substrate::{
     Error, Result,
     environment::Environment,
-    held::{self, Kind},
     limits::PAGE,
+    lock_rank::{self, LockRank},
 };
 use ecotone_sys::{
     epoch,
@@ -20,54 +20,55 @@ use ecotone_sys::{
 use super::{
     delta_map::{DeltaMap, buckets_for},
     deltas::Deltas,
+    hash_range::HashRange,
     run::Run,
-    stretch::Stretch,
     tag_reader::{pages_of, read_tags},
 };
 
-/// The part of the budget that tags take at a time while a map is made, if those of one delta do not take more.
+/// While a map is made, tags take at most one part in this many of the memory budget at a time, unless those of one
+/// delta take more.
 const OF_BUDGET: usize = 64;
-/// Searches that go without a map after there was no memory for it, before one tries again.
+/// After a map could not be made for lack of memory, this many searches run without it before one tries again.
 const REST: u32 = 256;
 
-/// A map that there may be.
+/// A map that may not be made yet.
 #[derive(Debug)]
 pub(super) struct PartitionMap {
-    /// Empty until it is made. `None` in there if no delta counts.
+    /// Empty until the map is made. Holds `None` if no delta is visible.
     made: OnceLock<Option<DeltaMap>>,
     maker: Option<Maker>,
 }
 
-/// What makes a map when it is needed.
+/// Makes a map when it is needed.
 #[derive(Debug)]
 struct Maker {
     environment: Environment,
-    /// Records that it will have, more or less.
+    /// Estimated number of records in the map.
     records: u64,
-    /// Held by who makes it, also while tags are read.
+    /// Held by the thread that makes the map, also while tags are read.
     turn: Mutex<()>,
-    /// Searches that do not try.
+    /// Number of searches that do not try.
     resting: AtomicU32,
 }
 
-/// What a map is made of.
+/// The sources of a map.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ingredients<'p> {
-    pub(super) stretch: Stretch,
+    pub(super) stretch: HashRange,
     pub(super) deltas: &'p Deltas,
-    /// Deltas that end above this address count.
+    /// Deltas that end above this address are visible.
     pub(super) folded: u64,
     /// Records of the base.
     pub(super) base: u64,
 }
 
 impl PartitionMap {
-    /// One that is there. `None` if no delta counts.
+    /// A map that is made. `None` if no delta is visible.
     pub(super) fn made(map: Option<DeltaMap>) -> PartitionMap {
         PartitionMap { made: OnceLock::from(map), maker: None }
     }
 
-    /// One that is not needed yet, if any delta counts.
+    /// A map that is made when needed, if any delta is visible.
     pub(super) fn to_be_made(environment: &Environment, of: Ingredients<'_>) -> PartitionMap {
         if of.counting().next().is_none() {
             return PartitionMap::made(None);
@@ -77,19 +78,19 @@ impl PartitionMap {
         PartitionMap { made: OnceLock::new(), maker: Some(maker) }
     }
 
-    /// The same for other deltas, if it was not made.
+    /// A map for other deltas that is made when needed, if this one was not made.
     pub(super) fn unmade(&self, of: Ingredients<'_>) -> Option<PartitionMap> {
         let maker = self.maker.as_ref().filter(|_| self.made.get().is_none())?;
         Some(PartitionMap::to_be_made(&maker.environment, of))
     }
 
-    /// Whether it is there, or not needed; and if so, the map.
+    /// The map, if it is made; `None` inside if no map is needed.
     #[inline]
     pub(super) fn get(&self) -> Option<Option<&DeltaMap>> {
         self.made.get().map(Option::as_ref)
     }
 
-    /// Records of deltas that count: its slots, or how many it will have, more or less.
+    /// Records of visible deltas: the slots of the map, or an estimate before it is made.
     pub(super) fn records(&self) -> u64 {
         match (self.get(), &self.maker) {
             (Some(made), _) => made.map_or(0, DeltaMap::len),
@@ -97,7 +98,7 @@ impl PartitionMap {
         }
     }
 
-    /// Makes it, if it is not there and there is memory for it.
+    /// Makes the map, if it is not made and there is memory for it.
     ///
     /// # Errors
     /// If tags are damaged or cannot be read.
@@ -115,9 +116,9 @@ impl PartitionMap {
         if maker.rests() {
             return Ok(());
         }
-        // Who holds the turn reads and leases, and waits for nobody.
+        // The thread that holds this lock reads and leases memory, and waits for no other thread.
         let _turn = maker.turn.lock();
-        let _held = held::hold(Kind::MapTurn);
+        let _held = lock_rank::hold(LockRank::MapLock);
         if self.made.get().is_some() || maker.rests() {
             return Ok(());
         }
@@ -141,17 +142,17 @@ impl<'p> Ingredients<'p> {
         self.deltas.slots_above(self.folded)
     }
 
-    /// Records that deltas have of the stretch, since hashes are uniform.
+    /// Estimated records of the deltas in the hash range, since hashes are uniform.
     fn records(self) -> u64 {
         self.counting().map(|(_, run)| run.records()).sum::<u64>() >> self.stretch.bits()
     }
 
-    /// Buckets for as many records as deltas will have when a fold is due: half as many as the base has.
+    /// Buckets for as many records as deltas will have when a merge is due: half as many as the base has.
     pub(super) fn buckets(self, records: u64) -> u64 {
         buckets_for(records.max(self.base / 2))
     }
 
-    /// Reads the tags of some deltas at a time, the oldest first.
+    /// Makes the map in steps: reads the tags of some deltas at a time, the oldest first.
     fn build(self, environment: &Environment, records: u64) -> Result<Option<DeltaMap>> {
         let (buckets, most) = (self.buckets(records), (environment.memory.budget() / OF_BUDGET / PAGE) as u64);
         let all = self.deltas.ages(self.folded);

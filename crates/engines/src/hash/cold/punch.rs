@@ -1,4 +1,4 @@
-//! Blocks of deltas that no partition needs any more, on their way to be given back to the disk.
+//! Pending punches: blocks of deltas that no partition needs any more, until their space is given back to the disk.
 
 use std::{
     collections::VecDeque,
@@ -10,36 +10,36 @@ use ecotone_substrate::Seq;
 
 use super::run::Run;
 
-/// Blocks that were needed before a fold.
+/// Blocks that were needed before a merge.
 #[derive(Debug)]
 struct Folded {
     blocks: Vec<(Weak<Run>, Range<u32>)>,
-    /// Alive as long as somebody may read them.
+    /// Alive as long as a reader may read the blocks.
     readers: Weak<()>,
-    /// The record of the fold.
+    /// The log record of the merge.
     record: Seq,
 }
 
-/// What waits to be punched, in the order of the folds: blocks that have records of two partitions come with the later
-/// one, when the readers of both are gone.
+/// Blocks that wait to be punched, in the order of the merges. A block with records of two partitions is listed by the
+/// later merge, so it waits for the readers of both.
 #[derive(Debug, Default)]
-pub(super) struct Punches {
+pub(super) struct PendingPunches {
     waiting: VecDeque<Folded>,
 }
 
-impl Punches {
-    /// After a fold: these blocks, which nobody needs who comes from now on.
+impl PendingPunches {
+    /// Adds the blocks that a merge has superseded. No new reader needs them.
     pub(super) fn push(&mut self, blocks: &[(Arc<Run>, Range<u32>)], readers: Weak<()>, record: Seq) {
         let blocks = blocks.iter().map(|(run, blocks)| (Arc::downgrade(run), blocks.clone())).collect();
         self.waiting.push_back(Folded { blocks, readers, record });
     }
 
-    /// The blocks of the oldest folds that nobody can read any more, and of which the records are synced.
+    /// Takes the blocks of the oldest merges that have no readers any more and whose records are synced.
     pub(super) fn take(&mut self, synced: impl Fn(Seq) -> bool) -> Vec<(Arc<Run>, Range<u32>)> {
         let ripe = |folded: &Folded| folded.readers.strong_count() == 0 && synced(folded.record);
         let mut taken = Vec::new();
         while let Some(folded) = self.waiting.pop_front_if(|folded| ripe(folded)) {
-            // A run that was dropped has lost its file.
+            // A dropped run has lost its file.
             taken.extend(folded.blocks.into_iter().filter_map(|(run, blocks)| Some((run.upgrade()?, blocks))));
         }
         taken

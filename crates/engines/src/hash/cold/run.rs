@@ -12,27 +12,27 @@ use ecotone_substrate::{
     limits::PAGE,
     memory::Component,
     storage::{self, File},
-    table::{Answer, Name, Pages},
+    table::{Answer, FileIdentity, Pages},
 };
 use ecotone_sys::chunk::Size;
 
 use super::{
     block::Block,
     fences::{self, Fences},
+    hash_range::HashRange,
     header::{Header, RunKind},
-    stretch::Stretch,
     tag_reader::read_tags,
     tags::{TagPages, Tags, TagsForm},
 };
 
-/// What has to be read for a block: whole units of the disk.
+/// The read for a block: whole units of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Where in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub len: usize,
-    /// Where the block begins in what was read.
+    /// Where the block begins in the bytes that were read.
     pub at: usize,
 }
 
@@ -40,7 +40,7 @@ pub struct Extent {
 #[derive(Debug)]
 pub struct Run {
     file: Arc<dyn File>,
-    name: Name,
+    name: FileIdentity,
     header: Header,
     fences: Fences,
 }
@@ -49,9 +49,9 @@ impl Run {
     /// Opens a run and loads its fences.
     ///
     /// # Errors
-    /// If the file is another one, is damaged where that is looked at, or cannot be read; if there is no memory for the
+    /// If the file is another one, is damaged where it is read, or cannot be read; if there is no memory for the
     /// fences.
-    pub fn open(environment: &Environment, name: Name) -> Result<Run> {
+    pub fn open(environment: &Environment, name: FileIdentity) -> Result<Run> {
         let (file, header) = Header::open(environment, name)?;
         let (at, count) = (header.fences_at(), fences::pages(header.blocks));
         let lease = || environment.memory.lease_essential(Component::ColdIndex, Size::Frame);
@@ -63,12 +63,12 @@ impl Run {
     }
 
     /// A run that was just written.
-    pub(super) fn of(file: Arc<dyn File>, name: Name, header: Header, fences: Fences) -> Run {
+    pub(super) fn of(file: Arc<dyn File>, name: FileIdentity, header: Header, fences: Fences) -> Run {
         Run { file, name, header, fences }
     }
 
     fn check_stretch(&self) -> Result<()> {
-        let stretch = self.stretch();
+        let stretch = self.hash_range();
         if !self.fences.ends().into_iter().all(|hash| stretch.has(hash)) {
             return Err(Error::corruption(
                 self.name.file(),
@@ -79,54 +79,54 @@ impl Run {
         Ok(())
     }
 
-    /// Its name.
-    pub fn name(&self) -> Name {
+    /// The identity of the file.
+    pub fn name(&self) -> FileIdentity {
         self.name
     }
 
-    /// Whose records it holds.
+    /// The kind of the run.
     pub fn kind(&self) -> RunKind {
         self.header.kind
     }
 
-    /// The hashes that its keys may have.
-    pub fn stretch(&self) -> Stretch {
+    /// The hashes that keys of the run may have.
+    pub fn hash_range(&self) -> HashRange {
         self.header.kind.stretch()
     }
 
-    /// Its blocks.
+    /// Number of blocks.
     pub fn blocks(&self) -> u32 {
         self.header.blocks
     }
 
-    /// Its records, tombstones included.
+    /// Number of records, tombstones included.
     pub fn records(&self) -> u64 {
         self.header.records
     }
 
-    /// Its tombstones.
+    /// Number of tombstones.
     pub fn tombstones(&self) -> u64 {
         self.header.tombstones
     }
 
-    /// Bytes of its fences, which are in memory.
+    /// Bytes of the fences, which are in memory.
     pub fn index_bytes(&self) -> u64 {
         self.fences.pages().len() as u64 * PAGE as u64
     }
 
-    /// The file, for who reads by a queue.
+    /// The file, for reads by a queue.
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
     }
 
-    /// The blocks that can have keys of a hash, to be looked at from the last one: a key that begins a block is there,
-    /// and in fewer than one of 500 searches for others the block before has to be looked at too.
+    /// The blocks that may have keys of a hash. Search them from the last one: a key that begins a block is there, and
+    /// for other keys fewer than one search in 500 has to read the block before too.
     #[inline]
     pub fn candidates(&self, hash: u64) -> Range<u32> {
         self.fences.candidates(hash)
     }
 
-    /// The blocks that can have keys of these hashes. The first and the last may have others too.
+    /// The blocks that may have keys of these hashes. The first and the last may have others too.
     pub fn blocks_of(&self, hashes: &RangeInclusive<u64>) -> Range<u32> {
         self.candidates(*hashes.start()).start..self.candidates(*hashes.end()).end
     }
@@ -146,12 +146,12 @@ impl Run {
         self.header.block
     }
 
-    /// What to read for a block, in one request.
+    /// The read for a block, in one request.
     pub fn extent(&self, block: u32) -> Extent {
         self.extent_of(block..block + 1)
     }
 
-    /// What to read for blocks that follow each other, in one request.
+    /// The read for consecutive blocks, in one request.
     pub(super) fn extent_of(&self, blocks: Range<u32>) -> Extent {
         let [start, end] =
             [blocks.start, blocks.end].map(|block| PAGE as u64 + u64::from(block) * self.header.block as u64);
@@ -160,7 +160,7 @@ impl Run {
         Extent { offset, len: (end.next_multiple_of(PAGE as u64) - offset) as usize, at }
     }
 
-    /// The block in the bytes that were read for it.
+    /// Parses the block in the bytes that were read for it.
     ///
     /// # Errors
     /// If it is damaged.
@@ -168,7 +168,7 @@ impl Run {
         self.parse_at(block, read, self.extent(block).at)
     }
 
-    /// The block that begins at `at` in bytes that were read.
+    /// Parses the block that begins at `at` in bytes that were read.
     pub(super) fn parse_at<'a>(&self, block: u32, read: &'a [u8], at: usize) -> Result<Block<'a>> {
         let bytes = read.get(at..at + self.header.block).unwrap_or_default();
         let parsed = Block::parse(bytes, self.name.place(block)).map_err(|e| self.damaged(block, e))?;
@@ -178,7 +178,7 @@ impl Run {
         Ok(parsed)
     }
 
-    /// Damage in a block.
+    /// The error for damage in a block.
     pub fn damaged(&self, block: u32, what: Malformed) -> Error {
         what.at(self.name.file(), PAGE as u64 + u64::from(block) * self.header.block as u64)
     }
@@ -193,7 +193,7 @@ impl Run {
         self.parse(block, frame)
     }
 
-    /// Gives the space of blocks back that nobody will read again, as far as they have whole pages.
+    /// Frees the disk space of blocks that no reader needs any more, as far as they fill whole pages.
     ///
     /// # Errors
     /// If the file cannot be changed.
@@ -203,7 +203,7 @@ impl Run {
         if start < end { self.file.punch(start, end - start).map(drop) } else { Ok(()) }
     }
 
-    /// Looks for a key, in one request where one block can have it. A value is appended to `value`.
+    /// Searches for a key, in one request if only one block may have it. A value is appended to `value`.
     ///
     /// # Errors
     /// If a block is damaged or cannot be read.
@@ -223,7 +223,7 @@ impl Run {
         Ok(None)
     }
 
-    /// Looks for a key in a block that was read. A value is appended to `value`.
+    /// Searches for a key in a block that was read. A value is appended to `value`.
     ///
     /// # Errors
     /// If a record is damaged.
@@ -239,35 +239,35 @@ impl Run {
         Ok(found.map(|entry| Answer::of(entry.value, value)))
     }
 
-    /// Reads the tags of a delta, all of them.
+    /// Reads all tags of a delta.
     ///
     /// # Errors
     /// If they are damaged or cannot be read, or there is no memory for them.
     pub fn tags(&self, environment: &Environment) -> Result<Tags> {
-        Ok(read_tags(environment, Stretch::ALL, &[self])?.pop().unwrap_or_default())
+        Ok(read_tags(environment, HashRange::ALL, &[self])?.pop().unwrap_or_default())
     }
 
-    /// How many tags it has. A base has none.
+    /// Number of tags. A base has none.
     pub(super) fn tag_count(&self) -> u64 {
         if let RunKind::Delta { .. } = self.header.kind { self.header.records } else { 0 }
     }
 
-    /// How they lie in its pages.
+    /// The layout of the tags in their pages.
     pub(super) fn tags_form(&self) -> TagsForm {
         self.header.tags
     }
 
-    /// Where their pages begin.
+    /// Offset of the tags' pages.
     pub(super) fn tags_at(&self) -> u64 {
         self.header.tags_at()
     }
 
-    /// What the checksums of these go by.
+    /// What the checksums of the tags' pages depend on.
     pub(super) fn tag_pages(&self) -> TagPages {
         TagPages { name: self.name, blocks: self.header.blocks }
     }
 
-    /// Damage in a page of tags.
+    /// The error for damage in a page of tags.
     pub(super) fn damaged_tags(&self, page: u64, what: &'static str) -> Error {
         Error::corruption(self.name.file(), self.tags_at() + page * PAGE as u64, what)
     }

@@ -1,4 +1,4 @@
-//! All runs of a keyspace: the partitions of the hashes, each with its base, and the deltas that they share. An
+//! All runs of a keyspace: its partitions by hash range, each with its base, and the deltas that they share. It is an
 //! immutable value, replaced as a whole.
 
 use std::{
@@ -7,20 +7,19 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_substrate::{Error, Result, bug, environment::Environment, memory::Memory, table::Name};
+use ecotone_substrate::{Error, Result, bug, environment::Environment, memory::Memory, table::FileIdentity};
 
-use super::{cursor::HashOf, deltas::Deltas, partition::Partition, run::Run, stretch::Stretch, tags::Tags};
+use super::{cursor::HashOf, deltas::Deltas, hash_range::HashRange, partition::Partition, run::Run, tags::Tags};
 
-/// A stretch of the hashes, and the base that has its records, if there are any.
-pub type Part<B> = (Stretch, Option<B>);
+/// A hash range, and the base that has its records, if there are any.
+pub type PartitionSpec<B> = (HashRange, Option<B>);
 
 /// All runs of a keyspace.
 #[derive(Debug, Clone)]
 pub struct Runs {
-    /// Of the smallest partitions.
+    /// Number of common bits of the smallest partitions.
     bits: u8,
-    /// The partition of each number that so many bits can be. One with fewer bits of its own stands here more than
-    /// once.
+    /// The partition of each prefix of `bits` bits. A partition with fewer bits is listed more than once.
     directory: Box<[Arc<Partition>]>,
     deltas: Arc<Deltas>,
 }
@@ -28,24 +27,28 @@ pub struct Runs {
 impl Default for Runs {
     /// No runs, in one partition.
     fn default() -> Runs {
-        Runs::of(vec![Arc::new(Partition::new(Stretch::ALL, None, 0))], Arc::default())
+        Runs::of(vec![Arc::new(Partition::new(HashRange::ALL, None, 0))], Arc::default())
     }
 }
 
 impl Runs {
-    /// Opens the runs of a keyspace, of which headers and fences are read: its deltas, oldest first, and for each
-    /// partition its base and the address up to which it is folded. The partitions have all hashes, in order.
+    /// Opens the runs of a keyspace and reads headers and fences: its deltas, oldest first, and for each partition its
+    /// base and the address up to which it is merged. The partitions have all hashes, in order.
     ///
     /// # Errors
-    /// If a run is damaged where that is looked at or cannot be read, or memory is wanting.
+    /// If a run is damaged where it is read or cannot be read, or memory is lacking.
     ///
     /// # Panics
     /// If deltas or partitions do not follow each other.
-    pub fn open(environment: &Environment, deltas: &[Name], partitions: &[(Part<Name>, u64)]) -> Result<Runs> {
-        let open = |name: &Name| Run::open(environment, *name).map(Arc::new);
+    pub fn open(
+        environment: &Environment,
+        deltas: &[FileIdentity],
+        partitions: &[(PartitionSpec<FileIdentity>, u64)],
+    ) -> Result<Runs> {
+        let open = |name: &FileIdentity| Run::open(environment, *name).map(Arc::new);
         let runs: Result<Vec<_>> = deltas.iter().map(open).collect();
         let deltas = Arc::new(runs?.into_iter().fold(Deltas::default(), |deltas, run| deltas.with(run).0));
-        let partition = |((stretch, base), folded): &(Part<Name>, u64)| {
+        let partition = |((stretch, base), folded): &(PartitionSpec<FileIdentity>, u64)| {
             let base = base.as_ref().map(open).transpose()?;
             Ok(Arc::new(Partition::new(*stretch, base, *folded).over(environment, deltas.clone())))
         };
@@ -84,7 +87,7 @@ impl Runs {
         })
     }
 
-    /// The partitions that have some of these hashes, in their order, each with those that it has.
+    /// The partitions that overlap a range of hashes, in order, each with its part of the range.
     pub fn partitions_of(
         &self,
         hashes: &RangeInclusive<u64>,
@@ -96,7 +99,7 @@ impl Runs {
         })
     }
 
-    /// Blocks that runs have of these hashes, less one for each run, since the outer ones have others too.
+    /// Blocks of these hashes in all runs, less one for each run, since the outer blocks have other hashes too.
     pub fn blocks_of(&self, hashes: &RangeInclusive<u64>) -> usize {
         let blocks = |(partition, hashes): (&Arc<Partition>, RangeInclusive<u64>)| -> usize {
             partition.runs().map(|run| run.blocks_of(&hashes).len().saturating_sub(1)).sum()
@@ -104,7 +107,7 @@ impl Runs {
         self.partitions_of(hashes).map(blocks).sum()
     }
 
-    /// The deltas, of which not all may count everywhere.
+    /// The deltas. Not all are visible in every partition.
     pub fn deltas(&self) -> &Deltas {
         &self.deltas
     }
@@ -119,54 +122,54 @@ impl Runs {
         self.partitions().filter_map(|partition| partition.base()).map(|base| base.records()).sum()
     }
 
-    /// Records of all deltas, where they count.
+    /// Records of all deltas where they are visible.
     pub fn delta_records(&self) -> u64 {
         self.partitions().map(|partition| partition.delta_records()).sum()
     }
 
-    /// Tombstones of all deltas, where they count, about.
+    /// Estimated tombstones of all deltas where they are visible.
     pub fn delta_tombstones(&self) -> u64 {
         let of_records = self.share_of_deltas(Run::tombstones);
         of_records(self.delta_records())
     }
 
-    /// Bytes of memory that tell where the records of all runs are.
+    /// Bytes of memory of the index of all runs.
     pub fn index_bytes(&self) -> u64 {
         let deltas: u64 = self.deltas.runs().map(|run| run.index_bytes()).sum();
         deltas + self.partitions().map(|partition| partition.index_bytes()).sum::<u64>()
     }
 
-    /// Bytes of the blocks of all deltas, where they count: as many of their records as are in maps.
+    /// Bytes of the blocks of all deltas where they are visible: in proportion to their records in maps.
     pub fn delta_bytes(&self) -> u64 {
         let bytes_of = self.bytes_of_deltas();
         bytes_of(self.delta_records())
     }
 
-    /// How many bytes a number of records of deltas have of blocks.
+    /// Converts a number of delta records into bytes of blocks.
     fn bytes_of_deltas(&self) -> impl Fn(u64) -> u64 + use<> {
         self.share_of_deltas(Run::bytes)
     }
 
-    /// How much a number of records of deltas have of what all of them have.
+    /// Converts a number of delta records into their share of a sum over all deltas.
     fn share_of_deltas(&self, of: fn(&Run) -> u64) -> impl Fn(u64) -> u64 + use<> {
         let sum = |number: fn(&Run) -> u64| self.deltas.runs().map(|run| number(run)).sum::<u64>();
         let (all, records) = (u128::from(sum(of)), u128::from(sum(Run::records).max(1)));
         move |count| (all * u128::from(count) / records) as u64
     }
 
-    /// Bytes of blocks that the fold of any partition writes at most.
+    /// Maximum bytes of blocks that a merge of one partition into its base writes.
     pub fn largest_fold(&self) -> u64 {
         let bytes_of = self.bytes_of_deltas();
         let base = |partition: &Partition| partition.base().map_or(0, |base| base.bytes());
         self.partitions().map(|partition| base(partition) + bytes_of(partition.delta_records())).max().unwrap_or(0)
     }
 
-    /// Reads all that counts and gives every failure to `failed`, after which it goes on with the next run. `present`
-    /// is asked before each for what there is then, so that nothing is kept for long that folds and merges replace
-    /// meanwhile. The number of blocks that were read.
+    /// Reads all visible data and passes every failure to `failed`, then continues with the next run. `present` is
+    /// called before each run for the current runs, so that runs replaced meanwhile are not kept for long. Returns the
+    /// number of blocks read.
     ///
     /// # Errors
-    /// What `failed` gives back.
+    /// Errors of `failed`.
     pub fn check<R: Deref<Target = Runs>>(
         present: impl Fn() -> R,
         environment: &Environment,
@@ -209,21 +212,20 @@ impl Runs {
         Ok(blocks)
     }
 
-    /// The deltas that are there for the hashes of a stretch no longer, and their blocks that nobody looks at any more
-    /// who looks for hashes of other stretches.
-    pub(super) fn superseded(&self, stretch: Stretch) -> Vec<(Arc<Run>, Range<u32>)> {
+    /// The deltas that are superseded in a hash range, and their blocks that no search for other hashes reads any more.
+    pub(super) fn superseded(&self, stretch: HashRange) -> Vec<(Arc<Run>, Range<u32>)> {
         let hashes = stretch.hashes();
-        let folded = self.partition(*hashes.start()).folded();
+        let folded = self.partition(*hashes.start()).merged_until();
         let (before, others): (Vec<_>, Vec<_>) =
             self.partitions().partition(|partition| partition.stretch().first() < *hashes.start());
         let behind: Vec<_> = others.into_iter().filter(|partition| !stretch.has(partition.stretch().first())).collect();
         let mut superseded = Vec::new();
         for (until, run) in self.deltas.ends().take_while(|(until, _)| *until <= folded) {
-            let needs = |partition: &&&Arc<Partition>| partition.folded() < until && !bug!(PunchNeighbour);
+            let needs = |partition: &&&Arc<Partition>| partition.merged_until() < until && !bug!(PunchNeighbour);
             let blocks_of = |partition: &&Arc<Partition>| run.blocks_of(&partition.stretch().hashes());
             let mut blocks = run.blocks_of(&hashes);
-            // Fences tell a little more than they need to, so partitions have blocks in common, and small ones lie in
-            // one.
+            // Fences are not exact, so adjacent partitions have blocks in common, and small partitions may lie in one
+            // block.
             if let Some(before) = before.iter().rev().find(needs) {
                 blocks.start = blocks.start.max(blocks_of(before).end);
             }
@@ -235,7 +237,7 @@ impl Runs {
         superseded
     }
 
-    /// These with a younger delta.
+    /// The runs with a younger delta.
     ///
     /// # Errors
     /// If there is no memory for the maps.
@@ -244,7 +246,7 @@ impl Runs {
         self.with_deltas(memory, deltas, &[(slot, tags)])
     }
 
-    /// These with one delta for those at some positions, or with none for them.
+    /// The runs with one delta in place of those at some positions, or with none in their place.
     ///
     /// # Errors
     /// If there is no memory for the maps.
@@ -260,10 +262,11 @@ impl Runs {
         self.with_deltas(memory, deltas, &tags)
     }
 
-    /// These when one partition was folded, which becomes one or two: they have all of its deltas that end at or below
-    /// address `folded`. Deltas that no partition needs any more are left out.
-    pub fn with_folded(&self, environment: &Environment, parts: &[Part<Arc<Run>>], folded: u64) -> Runs {
-        let comes = |stretch: &Stretch| parts.iter().any(|(part, _)| stretch.has(part.first()));
+    /// The runs after a merge of one partition into its base, which becomes one partition or two: the new bases have
+    /// the records of all its deltas that end at or below address `folded`. Deltas that no partition needs any more are
+    /// left out.
+    pub fn with_folded(&self, environment: &Environment, parts: &[PartitionSpec<Arc<Run>>], folded: u64) -> Runs {
+        let comes = |stretch: &HashRange| parts.iter().any(|(part, _)| stretch.has(part.first()));
         let mut partitions: Vec<_> =
             self.partitions().filter(|partition| !comes(&partition.stretch())).cloned().collect();
         for (stretch, base) in parts {
@@ -274,9 +277,9 @@ impl Runs {
         Runs::of(partitions, self.deltas.clone()).without_folded()
     }
 
-    /// These without the deltas that count nowhere.
+    /// The runs without the deltas that are visible nowhere.
     fn without_folded(self) -> Runs {
-        let oldest = self.partitions().map(|partition| partition.folded()).min().unwrap_or(0);
+        let oldest = self.partitions().map(|partition| partition.merged_until()).min().unwrap_or(0);
         let needed = self.deltas.above(oldest);
         if needed.len() == self.deltas.len() {
             return self;
@@ -294,7 +297,7 @@ impl Runs {
     }
 }
 
-/// What succeeded; a failure is given away.
+/// The result, if it succeeded; an error is passed to `failed`.
 fn report<T>(checked: Result<T>, failed: &mut dyn FnMut(Error) -> Result<()>) -> Result<Option<T>> {
     checked.map(Some).or_else(|error| failed(error).map(|()| None))
 }

@@ -1,4 +1,4 @@
-//! Reading the tags that deltas have of a stretch, and few others, with many requests in flight.
+//! Reads the tags of deltas in a hash range, and few others, with many requests in flight.
 
 use std::ops::Range;
 
@@ -13,43 +13,43 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 
 use super::{
+    hash_range::HashRange,
     run::Run,
-    stretch::Stretch,
     tags::{Tags, TagsForm},
 };
 
-/// Requests in flight at a time.
+/// Maximum requests in flight.
 const IN_FLIGHT: usize = 64;
-/// Hashes are uniform, so the number of those below one that is given is known but for its deviation, the root of their
-/// number by two at most. Tags are read from so many deviations before the place where those of a stretch should begin,
-/// and up to so many behind the one where they should end.
+/// Tags are found by interpolation. Hashes are uniform, so the number of hashes below a given one is known up to a
+/// standard deviation of at most half the root of their number. Tags are read from this many deviations before the
+/// expected beginning of the hash range to this many behind its expected end.
 const DEVIATIONS: u64 = 4;
-/// How many times as far one looks around if that was not enough.
+/// Factor by which the margin grows if that was not enough.
 const WIDER: u64 = 4;
 
-/// Pages of one delta on their way.
+/// Pages of one delta that are being read.
 #[derive(Debug)]
 struct Window<'r> {
     run: &'r Run,
-    /// Which of the deltas it is.
+    /// Number of the delta.
     number: usize,
-    /// Tags around those of the stretch.
+    /// Tags of margin around the hash range.
     margin: u64,
     pages: Range<u64>,
     frames: Vec<Option<Block>>,
 }
 
-/// How many pages are read for the tags that a delta has of a stretch, if these are where they should be.
-pub(super) fn pages_of(run: &Run, stretch: Stretch) -> u64 {
+/// Pages to read for the tags of a delta in a hash range, if these are where they should be.
+pub(super) fn pages_of(run: &Run, stretch: HashRange) -> u64 {
     let pages = Window::new(run, 0, stretch).pages;
     pages.end - pages.start
 }
 
-/// The tags that deltas have of a stretch. Some of others may be among them.
+/// The tags of deltas in a hash range. Some tags outside of it may be among them.
 ///
 /// # Errors
 /// If tags are damaged or cannot be read, or there is no memory for them.
-pub(super) fn read_tags(environment: &Environment, stretch: Stretch, runs: &[&Run]) -> Result<Vec<Tags>> {
+pub(super) fn read_tags(environment: &Environment, stretch: HashRange, runs: &[&Run]) -> Result<Vec<Tags>> {
     let mut windows: Vec<_> = runs.iter().enumerate().map(|(number, run)| Window::new(run, number, stretch)).collect();
     let mut read: Vec<Option<Tags>> = runs.iter().map(|_| None).collect();
     let mut queue = environment.storage.queue()?;
@@ -70,7 +70,7 @@ pub(super) fn read_tags(environment: &Environment, stretch: Stretch, runs: &[&Ru
     Ok(read.into_iter().flatten().collect())
 }
 
-/// Reads the pages of windows.
+/// Reads the pages of all windows.
 fn fill(environment: &Environment, queue: &mut dyn Queue, windows: &mut [Window<'_>]) -> Result<()> {
     let wanted: Vec<(usize, u64)> = windows
         .iter()
@@ -95,17 +95,17 @@ fn fill(environment: &Environment, queue: &mut dyn Queue, windows: &mut [Window<
 }
 
 impl<'r> Window<'r> {
-    fn new(run: &'r Run, number: usize, stretch: Stretch) -> Window<'r> {
+    fn new(run: &'r Run, number: usize, stretch: HashRange) -> Window<'r> {
         Window::around(run, number, stretch, DEVIATIONS * (run.tag_count().isqrt() / 2 + 1))
     }
 
-    fn around(run: &'r Run, number: usize, stretch: Stretch, margin: u64) -> Window<'r> {
+    fn around(run: &'r Run, number: usize, stretch: HashRange, margin: u64) -> Window<'r> {
         let (count, form) = (run.tag_count(), run.tags_form());
         let below = |hash: u64| ((u128::from(hash) * u128::from(count)) >> u64::BITS) as u64;
         let first = below(*stretch.hashes().start()).saturating_sub(margin);
         let end = below(*stretch.hashes().end()).saturating_add(1).saturating_add(margin).min(count);
         let pages = match form {
-            // All or none of them can be checked.
+            // The tags have a single checksum, so all of them have to be read.
             TagsForm::Whole(_) => 0..form.pages(count),
             TagsForm::Paged => first / form.in_page()..form.pages(end),
         };
@@ -113,7 +113,7 @@ impl<'r> Window<'r> {
         Window { run, number, margin, pages, frames }
     }
 
-    /// What was read.
+    /// Parses the pages that were read.
     fn parse(self) -> Result<Tags> {
         let (run, form, first) = (self.run, self.run.tags_form(), self.pages.start);
         let frames: Vec<Block> = self.frames.into_iter().flatten().collect();

@@ -1,4 +1,5 @@
-//! The tags of a delta: the upper bits of all its hashes, in order, so that delta maps are made without reading blocks.
+//! The tags of a delta: the upper bits of all its hashes, in order. Delta maps are made from them without reading
+//! blocks.
 
 use std::{ops::Range, result};
 
@@ -7,52 +8,52 @@ use ecotone_substrate::{
     codec::{Malformed, is_zero},
     limits::PAGE,
     memory::{Component, Memory},
-    table::{Name, Pages},
+    table::{FileIdentity, Pages},
 };
 
-use super::stretch::Stretch;
+use super::hash_range::HashRange;
 
 /// Bytes of a tag.
 const TAG: usize = 5;
 /// Bits of a hash that its tag leaves out.
 const LOW_BITS: u32 = 24;
 
-/// What is left of a hash in its tag: the hash with its lower bits zero.
+/// The part of a hash that its tag keeps: the hash with its lower bits zero.
 #[inline]
 pub(super) fn upper(hash: u64) -> u64 {
     hash >> LOW_BITS << LOW_BITS
 }
 
-/// How the tags of a delta lie in its pages.
+/// The layout of the tags in their pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TagsForm {
-    /// From the first byte of each page on. One checksum of all pages is in the header of the file: version 1.
+    /// Tags begin at the first byte of each page. The header of the file has one checksum of all pages: version 1.
     Whole(u32),
-    /// Each page begins with a checksum of its own, so some can be read without the others.
+    /// Each page begins with its own checksum, so single pages can be read.
     Paged,
 }
 
 impl TagsForm {
-    /// Where tags begin in a page.
+    /// Offset of the tags in a page.
     fn start(self) -> usize {
         if let TagsForm::Whole(_) = self { 0 } else { size_of::<u32>() }
     }
 
-    /// Tags of a page.
+    /// Tags in a page.
     pub(super) fn in_page(self) -> u64 {
         ((PAGE - self.start()) / TAG) as u64
     }
 
-    /// Pages that so many tags take.
+    /// Pages for `records` tags.
     pub(super) fn pages(self, records: u64) -> u64 {
         records.div_ceil(self.in_page())
     }
 }
 
-/// What the checksum of a page of tags goes by: pages of tags are counted behind the blocks of the run.
+/// What the checksum of a page of tags depends on: pages of tags are numbered behind the blocks of the run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TagPages {
-    pub(super) name: Name,
+    pub(super) name: FileIdentity,
     pub(super) blocks: u32,
 }
 
@@ -63,7 +64,7 @@ impl TagPages {
     }
 
     fn checksum(self, page: u64, bytes: &[u8]) -> u32 {
-        // Each page needs a number that the others have not; whether a block has it too means nothing.
+        // Each page needs a number of its own among the pages of tags; a block may have the same number.
         self.name.place(self.blocks.wrapping_add(page as u32)).checksum(bytes)
     }
 }
@@ -73,20 +74,20 @@ impl TagPages {
 pub struct Tags {
     pages: Pages,
     form: TagsForm,
-    /// The numbers of those that are here. The first one begins a page.
+    /// The numbers of the tags in memory. The first one begins a page.
     here: Range<u64>,
 }
 
 impl Default for Tags {
-    /// None yet, in the form in which they are written.
+    /// No tags, in the layout in which they are written.
     fn default() -> Tags {
         Tags { pages: Pages::default(), form: TagsForm::Paged, here: 0..0 }
     }
 }
 
 impl Tags {
-    /// Takes pages of tags from `first` on, as a file with `count` tags in all has them. Their checksums were looked
-    /// at.
+    /// Parses pages of tags from page `first` on, of a file with `count` tags in all. Their checksums have been
+    /// verified.
     pub(super) fn parse(pages: Pages, form: TagsForm, first: u64, count: u64) -> result::Result<Tags, Malformed> {
         let start = first * form.in_page();
         let end = count.min(start + pages.len() as u64 * form.in_page());
@@ -106,7 +107,7 @@ impl Tags {
         }
     }
 
-    /// Whether there is nothing in a page behind its tags.
+    /// Whether the rest of a page behind its tags is zero.
     fn ends_with_zeros(&self, page: usize) -> bool {
         let before = self.here.start + page as u64 * self.form.in_page();
         let count = self.here.end.saturating_sub(before).min(self.form.in_page());
@@ -124,7 +125,7 @@ impl Tags {
         Ok(())
     }
 
-    /// Gives all pages their checksums.
+    /// Writes the checksums of all pages.
     pub(super) fn seal(&mut self, of: TagPages) {
         for page in 0..self.pages.len() {
             let sum = of.checksum(page as u64, self.pages.page(page));
@@ -132,18 +133,18 @@ impl Tags {
         }
     }
 
-    /// Its pages, as they stand in the file.
+    /// The pages, as they are in the file.
     pub(super) fn pages(&self) -> &Pages {
         &self.pages
     }
 
-    /// How many of them a stretch has.
-    pub(super) fn count_of(&self, stretch: Stretch) -> u64 {
+    /// Number of tags in a hash range.
+    pub(super) fn count_of(&self, stretch: HashRange) -> u64 {
         let of = self.of(stretch);
         of.end - of.start
     }
 
-    /// The upper bits of a hash, with zeros below them.
+    /// A tag as the upper bits of a hash, with zeros below.
     #[inline]
     pub(super) fn get(&self, number: u64) -> u64 {
         let (page, at) = self.place(number);
@@ -152,28 +153,27 @@ impl Tags {
         u64::from_le_bytes([0, 0, 0, a, b, c, d, e])
     }
 
-    /// Where a tag stands among the pages that are here.
+    /// Page and offset of a tag among the pages in memory.
     #[inline]
     fn place(&self, number: u64) -> (usize, usize) {
         let (number, in_page) = (number - self.here.start, self.form.in_page());
         ((number / in_page) as usize, self.form.start() + (number % in_page) as usize * TAG)
     }
 
-    /// Which of those that are here a stretch has.
-    pub(super) fn of(&self, stretch: Stretch) -> Range<u64> {
+    /// The numbers of the tags in memory that lie in a hash range.
+    pub(super) fn of(&self, stretch: HashRange) -> Range<u64> {
         self.position(|tag| tag < stretch.first())..self.position(|tag| tag <= stretch.last())
     }
 
-    /// Whether tags before those that are here may belong to a stretch, and tags behind them, if there are `count` in
-    /// all.
-    pub(super) fn lacks(&self, stretch: Stretch, count: u64) -> [bool; 2] {
+    /// Whether tags before those in memory may lie in a hash range, and tags behind them, if there are `count` in all.
+    pub(super) fn lacks(&self, stretch: HashRange, count: u64) -> [bool; 2] {
         let Range { start, end } = self.here;
         let before = start > 0 && (start == end || self.get(start) >= stretch.first());
         let behind = end < count && (start == end || self.get(end - 1) <= stretch.last());
         [before, behind]
     }
 
-    /// Behind how many tags those begin that are not as `before` says, as all are from one on.
+    /// The number of the first tag for which `before` is false, as for all tags after it.
     fn position(&self, before: impl Fn(u64) -> bool) -> u64 {
         let (mut low, mut high) = (self.here.start, self.here.end);
         while low < high {

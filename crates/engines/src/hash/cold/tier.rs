@@ -1,5 +1,5 @@
-//! The cold tier of a keyspace: its runs, to be looked at by all and replaced by one at a time (decision 10, invariant
-//! 27).
+//! The cold tier of a keyspace: its current runs, which readers load without a lock and one writer at a time replaces
+//! (decision 10, invariant 27).
 
 use std::sync::Arc;
 
@@ -9,30 +9,37 @@ use ecotone_sys::{
     primitive::{Mutex, MutexGuard},
 };
 
-use super::{partition::Partition, punch::Punches, runs::Runs};
+use super::{partition::Partition, punch::PendingPunches, runs::Runs};
 
-/// The runs of a keyspace, as they are now.
+/// The current runs of a keyspace, and the locks of those that change them.
 #[derive(Debug)]
 pub struct Tier {
     domain: Arc<Domain>,
     runs: Slot<Arc<Runs>>,
-    /// Held from the look at the runs of which others are made until these have taken their place.
+    /// Held from reading the current runs until those derived from them are published.
     changing: Mutex<()>,
-    /// Held by who adds a delta, and by who folds or merges.
+    /// `compacting` is held while a delta is added, `folding` while deltas are merged.
     compacting: Mutex<()>,
     folding: Mutex<()>,
-    punches: Mutex<Punches>,
+    punches: Mutex<PendingPunches>,
 }
 
 impl Tier {
-    /// With these runs.
+    /// A tier with these runs.
     pub fn new(domain: &Arc<Domain>, runs: Runs) -> Tier {
         let runs = Slot::new(domain, Some(Box::new(Arc::new(runs))));
         let [changing, compacting, folding] = std::array::from_fn(|_| Mutex::new(()));
-        Tier { domain: domain.clone(), runs, changing, compacting, folding, punches: Mutex::new(Punches::default()) }
+        Tier {
+            domain: domain.clone(),
+            runs,
+            changing,
+            compacting,
+            folding,
+            punches: Mutex::new(PendingPunches::default()),
+        }
     }
 
-    /// The partition that has a hash. It stays as it is, with its files, as long as somebody has it.
+    /// The partition that has a hash. The returned version and its files stay as long as it is referenced.
     #[inline]
     pub fn partition(&self, hash: u64, pin: &Pin<'_>) -> Arc<Partition> {
         self.now(pin).partition(hash).clone()
@@ -43,29 +50,29 @@ impl Tier {
         self.now(&self.domain.pin()).clone()
     }
 
-    /// Keeps others from replacing the runs.
+    /// Locks the runs against replacement by other threads.
     pub fn change(&self) -> Changing<'_> {
         Changing { tier: self, _turn: self.changing.lock() }
     }
 
-    /// Keeps others from adding deltas.
-    pub fn compaction_turn(&self) -> MutexGuard<'_, ()> {
+    /// Locks out other threads that add deltas.
+    pub fn compaction_lock(&self) -> MutexGuard<'_, ()> {
         self.compacting.lock()
     }
 
-    /// Keeps others from folding and merging.
-    pub fn fold_turn(&self) -> MutexGuard<'_, ()> {
+    /// Locks out other threads that merge deltas.
+    pub fn merge_lock(&self) -> MutexGuard<'_, ()> {
         self.folding.lock()
     }
 
-    /// A fold of a partition was published, and its record is this one: what deltas have of the partition is given back
-    /// to the disk, later.
+    /// Registers the merge of a partition, which was published with this log record: the blocks of deltas that it
+    /// supersedes are punched later.
     pub fn folded(&self, partition: &Partition, record: Seq) {
         let blocks = self.runs().superseded(partition.stretch());
         self.punches.lock().push(&blocks, partition.readers(), record);
     }
 
-    /// Gives back to the disk what nobody can read any more and folds have replaced whose records are synced.
+    /// Punches blocks that merges have superseded, if no reader needs them and the merges' records are synced.
     ///
     /// # Errors
     /// If a file cannot be changed.
@@ -86,12 +93,12 @@ pub struct Changing<'t> {
 }
 
 impl Changing<'_> {
-    /// The runs, which nobody replaces meanwhile.
+    /// The runs, which no other thread replaces meanwhile.
     pub fn runs(&self) -> Arc<Runs> {
         self.tier.runs()
     }
 
-    /// Replaces the runs for all who look from now on.
+    /// Replaces the runs for all later readers.
     pub fn publish(&self, runs: Runs) {
         self.tier.runs.swap(Some(Box::new(Arc::new(runs))), drop);
     }

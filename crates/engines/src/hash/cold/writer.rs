@@ -1,11 +1,11 @@
-//! Makes a run of records that come in its order.
+//! Writes a run from records in hash order.
 
 use ecotone_substrate::{
     Result,
     environment::Environment,
     limits::MAX_RECORD,
     memory::Component,
-    table::{Name, Output},
+    table::{FileIdentity, Output},
 };
 use ecotone_sys::chunk::Size;
 
@@ -17,21 +17,21 @@ use super::{
     tags::{TagPages, Tags, TagsForm},
 };
 
-/// Records of which a block should have room for so many of the mean size.
+/// A block should hold at least this many records of the mean size.
 const MEAN_RECORDS: usize = 8;
 
-/// The smallest block, from `least` bytes on, in which eight records of the mean size and the largest one have room;
-/// 4096 if none has.
+/// The smallest block size, at least `least` bytes, with room for eight records of the mean size and for the largest
+/// record; 4096 if none is large enough.
 pub fn block_size(least: usize, mean: usize, largest: usize) -> usize {
     let fits = |size: &usize| *size >= least && BlockBuilder::room(*size) >= largest.max(MEAN_RECORDS * mean);
     [1024, 2048].into_iter().find(fits).unwrap_or(4096)
 }
 
-/// A run that is being written. Dropped before it is finished, it takes its file with it.
+/// A run that is being written. Dropping it before it is finished removes its file.
 #[derive(Debug)]
 pub struct RunWriter {
     environment: Environment,
-    name: Name,
+    name: FileIdentity,
     output: Output,
     block: BlockBuilder,
     fences: FencesBuilder,
@@ -42,11 +42,11 @@ pub struct RunWriter {
 }
 
 impl RunWriter {
-    /// Makes the file, for blocks of so many bytes.
+    /// Creates the file, for blocks of `block` bytes.
     ///
     /// # Errors
-    /// If it cannot be made, or memory for writing it is wanting. Then there is no file.
-    pub fn create(environment: &Environment, name: Name, kind: RunKind, block: usize) -> Result<RunWriter> {
+    /// If the file cannot be made, or memory for writing it is lacking. Then there is no file.
+    pub fn create(environment: &Environment, name: FileIdentity, kind: RunKind, block: usize) -> Result<RunWriter> {
         let builder = BlockBuilder::new(&environment.memory, block)?;
         let output = Output::create(environment, name)?;
         let header =
@@ -63,7 +63,7 @@ impl RunWriter {
         })
     }
 
-    /// Records so far.
+    /// Number of records so far.
     pub fn len(&self) -> u64 {
         self.header.records
     }
@@ -76,11 +76,11 @@ impl RunWriter {
     /// Adds a record; no value is a tombstone.
     ///
     /// # Errors
-    /// If memory or space on the disk is wanting, or a write fails.
+    /// If memory or disk space is lacking, or a write fails.
     ///
     /// # Panics
-    /// If hash and key are not above those of the last record, the run's stretch has not the hash, a limit is exceeded,
-    /// or a base gets a tombstone: the record would be lost.
+    /// If hash and key are not above those of the last record, the run's hash range does not have the hash, a limit is
+    /// exceeded, or a base gets a tombstone: the record would be lost.
     pub fn push(&mut self, hash: u64, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         assert!((self.last.0, &*self.last.1) < (hash, key), "a record of a run is out of order");
         assert!(self.header.kind.stretch().has(hash), "a record of a run belongs to another partition");

@@ -1,4 +1,4 @@
-//! Writing what lives into a delta.
+//! Writes the live records of a region into a delta.
 
 use std::cmp::Reverse;
 
@@ -6,24 +6,28 @@ use ecotone_substrate::{Result, bug, storage::Block};
 
 use super::{
     Compactor,
-    alive::Living,
-    record::Copied,
+    liveness::LiveRecords,
+    record::RecordCopy,
     sorter::{Reference, Sorter},
-    unnamed::Unnamed,
+    unpublished::UnpublishedFiles,
 };
 use crate::hash::cold::{Run, RunKind, RunWriter, Tags, block_size};
 
-/// Records of which the hashes may be equal, and of which some may be of one key.
+/// Consecutive records whose hashes may be equal. Some may have the same key.
 #[derive(Debug, Default)]
 struct Near {
-    /// Hash and place of each, and the record.
-    records: Vec<(u64, u64, Copied)>,
+    /// Hash, place and copy of each record.
+    records: Vec<(u64, u64, RecordCopy)>,
     used: usize,
 }
 
 impl Compactor<'_> {
-    /// Writes a delta. `None`, and no file, if nothing lives.
-    pub(super) fn write_delta(&self, mut living: Living, unnamed: &mut Unnamed<'_>) -> Result<Option<(Run, Tags)>> {
+    /// Writes a delta. Returns `None`, and makes no file, if no record is live.
+    pub(super) fn write_delta(
+        &self,
+        mut living: LiveRecords,
+        unnamed: &mut UnpublishedFiles<'_>,
+    ) -> Result<Option<(Run, Tags)>> {
         let count = living.references.len();
         if count == 0 {
             return Ok(None);
@@ -50,7 +54,7 @@ impl Compactor<'_> {
 
     fn read_near(
         &self,
-        living: &Living,
+        living: &LiveRecords,
         reference: Reference,
         frame: &mut Option<Block>,
         near: &mut Near,
@@ -63,8 +67,8 @@ impl Compactor<'_> {
 }
 
 impl Near {
-    /// Where the next record comes. The buffers of an earlier one are used again.
-    fn next(&mut self) -> &mut (u64, u64, Copied) {
+    /// The slot of the next record. Its buffers are reused.
+    fn next(&mut self) -> &mut (u64, u64, RecordCopy) {
         if self.used == self.records.len() {
             self.records.push(Default::default());
         }
@@ -72,7 +76,7 @@ impl Near {
         &mut self.records[self.used - 1]
     }
 
-    /// Gives the newest record of each key to `take`, in order, and forgets all.
+    /// Passes the newest record of each key to `take`, in order, and clears the list.
     fn take(&mut self, mut take: impl FnMut(u64, &[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
         let records = &mut self.records[..self.used];
         records.sort_by(|(a_hash, a_place, a), (b_hash, b_place, b)| {

@@ -1,4 +1,4 @@
-//! A region of the hot log read from its segments, in windows of which some are asked for while one is looked at (H4;
+//! Reads a region of the hot log from its segments in windows, with read-ahead while one window is processed (H4;
 //! decision 9, "Compaction").
 
 use std::{collections::VecDeque, sync::Arc};
@@ -14,18 +14,18 @@ use ecotone_substrate::{
 use super::Region;
 use crate::hash::log::{Address, HotLog, Page, Segment};
 
-/// Windows in memory, if there is enough for them.
+/// Number of windows, if there is enough memory.
 const WINDOWS: usize = 3;
 
-/// Reads a region, from its beginning on.
+/// Reads a region from its beginning.
 #[derive(Debug)]
 pub(super) struct Windows<'l> {
     log: &'l HotLog,
     queue: Box<dyn Queue>,
     free: Vec<Block>,
-    /// Those that were asked for, in their order; with the bytes when they have come.
+    /// Requested windows in order; with the bytes once they have arrived.
     asked: VecDeque<(Arc<Segment>, Region, Option<Block>)>,
-    /// What was not asked for yet.
+    /// The region that is not requested yet.
     left: Region,
 }
 
@@ -39,19 +39,19 @@ pub(super) struct Window {
 
 impl<'l> Windows<'l> {
     /// # Errors
-    /// If memory is wanting for a single window.
+    /// If there is no memory for a single window.
     pub(super) fn new(environment: &Environment, log: &'l HotLog, region: Region) -> Result<Windows<'l>> {
         let free = environment.memory.lease_in_turn(Component::Frames, WINDOWS)?;
         Ok(Windows { log, queue: environment.storage.queue()?, free, asked: VecDeque::new(), left: region })
     }
 
-    /// The next window; `None` behind the last.
+    /// The next window; `None` after the last.
     ///
     /// # Errors
     /// If it cannot be read.
     pub(super) fn next(&mut self) -> Result<Option<Window>> {
         self.ask()?;
-        // What was asked for starts, also where what comes next is there already.
+        // Submits the requests, also if the next window is there already.
         self.receive(0)?;
         while self.asked.front().is_some_and(|(.., bytes)| bytes.is_none()) {
             self.receive(1)?;
@@ -59,7 +59,7 @@ impl<'l> Windows<'l> {
         Ok(self.asked.pop_front().and_then(|(segment, region, bytes)| Some(Window { segment, region, bytes: bytes? })))
     }
 
-    /// Receives what has come, and waits until so many windows have.
+    /// Receives finished reads, and waits until at least `least` have finished.
     fn receive(&mut self, least: usize) -> Result<()> {
         let mut done = Vec::new();
         self.queue.complete(least, &mut done);
@@ -73,12 +73,12 @@ impl<'l> Windows<'l> {
         Ok(())
     }
 
-    /// Takes back what was looked at.
+    /// Takes back the memory of a processed window.
     pub(super) fn give_back(&mut self, window: Window) {
         self.free.push(window.bytes);
     }
 
-    /// Asks for as many windows as there is memory for.
+    /// Requests as many windows as there is memory for.
     fn ask(&mut self) -> Result<()> {
         while self.left.from < self.left.until
             && let Some(block) = self.free.pop()
@@ -96,25 +96,25 @@ impl<'l> Windows<'l> {
 }
 
 impl Window {
-    /// Where it ends.
+    /// The end of the window.
     pub(super) fn until(&self) -> Address {
         self.region.until
     }
 
-    /// Its pages.
+    /// The pages of the window.
     pub(super) fn pages(&self) -> impl Iterator<Item = Address> {
         self.region.pages()
     }
 
-    /// One of them.
+    /// Reads a page of the window.
     ///
     /// # Errors
-    /// If it is damaged.
+    /// If the page is damaged.
     pub(super) fn page(&self, page: Address) -> Result<Page<'_>> {
         self.segment.parse(page, &self.bytes[(page.get() - self.region.from.get()) as usize..])
     }
 
-    /// Damage in one of them.
+    /// The error for damage in a page of the window.
     pub(super) fn damaged(&self, page: Address, what: Malformed) -> ecotone_substrate::Error {
         self.segment.damaged(page, what)
     }

@@ -1,70 +1,71 @@
-//! Who makes durable what compaction, folds and merges change of what a keyspace consists of, and what they may not
-//! lose.
+//! The interface by which compaction and merges make structure changes durable, and the records that they may not lose.
 
-use ecotone_substrate::{Result, Seq, bug, table::Name};
+use ecotone_substrate::{Result, Seq, bug, table::FileIdentity};
 
-use crate::hash::{log::Address, structure::Change};
+use crate::hash::{log::Address, structure::ManifestEdit};
 
-/// What has been promised to survive the machine beside what the database's log has (decision 10, invariant 35).
+/// The records promised to survive a crash of the machine, beside those in the database's log (decision 10, invariant
+/// 35).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Promised {
-    /// FLOOR: records below this address, that were the newest when the hot log ended here.
+pub(super) struct DurabilityPromise {
+    /// FLOOR: records below this address that were the newest of their keys when the hot log ended here.
     pub(super) floor: Address,
-    /// What lies below is durable in segments.
+    /// Addresses below are durable in segments.
     pub(super) durable: Address,
 }
 
-impl Promised {
-    /// Whether a record may be left behind for the newest of its key, when all below `until` leaves the log.
-    pub(super) fn lets_go(&self, record: Address, newest: Address, until: Address) -> bool {
-        // What leaves the log with it is judged by itself, and for what is promised comes to the same.
+impl DurabilityPromise {
+    /// Whether a record may be dropped for the newest of its key, when all below `until` leaves the log.
+    pub(super) fn may_drop(&self, record: Address, newest: Address, until: Address) -> bool {
+        // A newest record that leaves the log in the same compaction is itself kept or dropped by this rule; for
+        // promised records the result is the same.
         let kept_below = if newest < until { self.floor } else { self.durable };
         record >= self.floor || newest < kept_below || bug!(SupersedeUnsynced)
     }
 }
 
-/// What a keyspace may have of the disk, and has.
+/// The disk budget of a keyspace, and its use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Disk {
-    /// Bytes that its files may have together.
+    /// Maximum bytes of its files together.
     pub(crate) limit: u64,
     pub(crate) used: u64,
-    /// Those of the next segment.
+    /// Bytes of the next segment.
     pub(crate) segment: u64,
 }
 
-/// Makes changes durable, in the order in which they are installed.
+/// Makes structure changes durable, in the order in which they are installed.
 pub(crate) trait Install {
-    /// A name for a run, with a birth that no file of the keyspace has or had.
+    /// Allocates the name of a run, with a birth that no file of the keyspace has or had.
     ///
     /// # Errors
     /// If nothing can be written.
-    fn name(&self) -> Result<Name>;
+    fn name(&self) -> Result<FileIdentity>;
 
-    /// Whether the database's log has what is written.
+    /// Whether the database's log contains the writes of the keyspace.
     fn is_logged(&self) -> bool;
 
-    /// FLOOR: the end of the hot log at the last flush of a keyspace that is not logged. It stays while a compaction
-    /// has its turn.
-    fn floor(&self) -> Address;
+    /// FLOOR: the end of the hot log at the last flush of an unlogged keyspace. It does not change while the compaction
+    /// lock is held.
+    fn durable_floor(&self) -> Address;
 
-    /// By how many bits of a hash chains that are on disk go, before those of a tag.
+    /// Number of hash bits by which chains on disk are found, before those of a tag.
     fn index_bits(&self) -> u8;
 
-    /// The budget of disk, if there is one.
+    /// The disk budget, if there is one.
     fn disk(&self) -> Option<Disk> {
         None
     }
 
-    /// What was logged before this call is durable when it returns.
-    fn settle(&self) -> Result<()>;
+    /// Syncs the database's log: records logged before this call are durable when it returns.
+    fn sync_log(&self) -> Result<()>;
 
-    /// Appends the record of a change, and calls `publish` once, at the place of the record in the log. If it fails, it
-    /// has not called it and nothing has changed.
-    fn install(&self, change: &Change, publish: &mut dyn FnMut()) -> Result<Seq>;
+    /// Appends the log record of a change, and calls `publish` once, at the record's position in the log. If it fails,
+    /// it has not called `publish` and nothing has changed.
+    fn install(&self, change: &ManifestEdit, publish: &mut dyn FnMut()) -> Result<Seq>;
 
-    /// Makes the record of a change durable, and removes the files that it has dropped.
-    fn conclude(&self, record: Seq) -> Result<()>;
+    /// Makes the log record of a change durable, and removes the files that it has dropped.
+    fn finish(&self, record: Seq) -> Result<()>;
 
     /// Whether a record is synced.
     fn is_synced(&self, record: Seq) -> bool;

@@ -1,25 +1,25 @@
-//! Compaction: what lives of the oldest part of the hot log goes into a delta, deltas go into the bases of partitions
-//! by folds, and many deltas become one by merges (H4, H8; decision 9, "Compaction"; decision 10, "Positions of an
-//! operation" and "Cold tier").
+//! Compaction. Live records of the oldest part of the hot log are written into a delta; deltas are merged into the base
+//! runs of partitions; and when there are many deltas, adjacent ones are merged into one (H4, H8; decision 9,
+//! "Compaction"; decision 10, "Positions of an operation" and "Cold tier").
 
-mod alive;
-mod copies;
+mod copy_to_tail;
 mod delta;
-mod fold;
 mod frames;
-mod goals;
+mod garbage;
 mod install;
-mod keep;
-mod litter;
-mod merge;
+mod limits;
+mod liveness;
+mod merge_base;
+mod merge_deltas;
 mod record;
+mod record_buffer;
 mod scan;
 mod shortage;
 mod sorter;
 mod table;
 #[cfg(test)]
 mod tests;
-mod unnamed;
+mod unpublished;
 
 use std::sync::Arc;
 
@@ -34,41 +34,41 @@ use ecotone_sys::{
     words::WORD,
 };
 
+use self::{install::DurabilityPromise, sorter::PLACES, unpublished::UnpublishedFiles};
 pub(crate) use self::{
-    goals::Goals,
     install::{Disk, Install},
+    limits::CompactionLimits,
 };
-use self::{install::Promised, sorter::PLACES, unnamed::Unnamed};
 use super::{
     Compaction, Hash,
     cold::{Changing, Run, Runs, Tags},
     log::{Address, FRAME, PAGE},
-    structure::Change,
+    structure::ManifestEdit,
 };
 
-/// The most that one delta is made of.
+/// Maximum bytes of hot log that become one delta.
 const MOST: u64 = PLACES * WORD as u64;
-/// The part of the budget that copies of what was read from segments take, and windows for what is folded.
+/// The parts of the memory budget for copies of records that were read from segments, and for windows of a merge.
 const COPIES: usize = 16;
 const WINDOWS: usize = 32;
-/// The part of the budget that one delta is made of at most while a keyspace is opened: its records are all in the
+/// During an opening, a delta is made of at most one part in this many of the memory budget: all its records are in the
 /// index before it is written.
 const OPENED: u64 = 64;
-/// How full of what the hot log may have on disk it is where that is compacted, however little there is in memory. Who
-/// writes is slowed down for it from 0.8 on.
+/// Fullness of the hot log on disk from which on it is compacted, however little of it is in memory. Writers are slowed
+/// down from 0.8 on.
 const TOO_MUCH_ON_DISK: f64 = 0.5;
-/// How crowded memory is where the hot log leaves it, although it has fewer bytes than it should: the first frame and
-/// those ahead of its end count whole.
+/// Crowding of memory from which on the hot log is compacted or written out, although it has fewer bytes than its
+/// limit: the first frame and those ahead of its end count whole.
 const CROWDED: f64 = 0.25;
 
-/// What works on one keyspace in the background.
+/// Does the compactions and merges of one keyspace.
 #[derive(Clone, Copy)]
 pub(crate) struct Compactor<'k> {
     pub(crate) hash: &'k Hash,
     pub(crate) environment: &'k Environment,
     pub(crate) install: &'k dyn Install,
-    pub(crate) goals: Goals,
-    /// Whether nobody uses the keyspace.
+    pub(crate) goals: CompactionLimits,
+    /// Whether the keyspace is idle.
     pub(crate) is_idle: bool,
 }
 
@@ -88,7 +88,7 @@ impl Region {
         (self.from.get()..self.until.get()).step_by(PAGE as usize).map(Address::new)
     }
 
-    /// A number for an address, as the sorter takes it.
+    /// The place of an address, as the sorter takes it.
     fn place(self, address: Address) -> u64 {
         (address.get() - self.from.get()) / WORD as u64
     }
@@ -99,8 +99,8 @@ impl Region {
 }
 
 impl Compactor<'_> {
-    /// Whether the hot log has more than it should, in all, in memory or on disk, or what gives space back where that
-    /// is short. It is, before writers are slowed down for any of it, or soon after.
+    /// Whether the hot log exceeds its limit, in sum, in memory or on disk, or has garbage whose compaction frees space
+    /// when space is short. This becomes true before writers are slowed down for the same reason, or soon after.
     pub(crate) fn compaction_is_due(&self) -> bool {
         let is_large = self.hot_bytes() >= self.hot() + self.goals.hot_disk || self.fullness() >= TOO_MUCH_ON_DISK;
         is_large || self.is_crowded() && self.goals.hot_disk == 0 || self.may_save_space() || self.log_is_littered()
@@ -116,23 +116,23 @@ impl Compactor<'_> {
         self.hash.log.bytes()
     }
 
-    /// What the hot log has on disk beyond what it keeps there on purpose, as a part of that at which writers wait.
+    /// Bytes of hot log on disk beyond `hot_disk`, as a fraction of those at which writers wait.
     pub(crate) fn fullness(&self) -> f64 {
         let bounds = self.hash.log.bounds();
         let too_much = bounds.head().get().saturating_sub(bounds.begin().get() + self.goals.hot_disk);
         too_much as f64 / self.goals.behind(&self.hash.cold.runs()) as f64
     }
 
-    /// How far the hot log in memory is from where it is compacted to where frames have to be written out to make room,
-    /// as a part.
+    /// How far the hot log in memory is on the way from the size at which it is compacted to the size at which frames
+    /// have to be evicted, as a fraction.
     pub(crate) fn crowding(&self) -> f64 {
-        let (most, hot) = (self.hash.part.hot() * FRAME, self.hot());
+        let (most, hot) = (self.hash.memory_share.hot() * FRAME, self.hot());
         let in_memory = self.hash.frames_in_memory() * FRAME;
         in_memory.saturating_sub(hot) as f64 / most.saturating_sub(hot).max(FRAME) as f64
     }
 
-    /// Whether the oldest frames are to leave memory, so that nobody who writes has to see to that: where they are not
-    /// compacted from there.
+    /// Whether the oldest frames should be written out, so that writers need not do that. Only in keyspaces with
+    /// `hot_disk`, which do not compact from memory.
     pub(crate) fn write_out_is_due(&self) -> bool {
         let (head, tail) = (self.hash.log.bounds().head(), self.hash.log.tail());
         self.goals.hot_disk > 0
@@ -140,26 +140,25 @@ impl Compactor<'_> {
             && (tail.get() - head.get() >= self.hot() || self.is_crowded())
     }
 
-    /// Writes out as many frames as one delta would have, if the hot log has more in memory than it should. Whether it
-    /// had.
+    /// Writes out as many frames as one delta has, if the hot log exceeds its limit in memory. Returns whether it did.
     ///
     /// # Errors
-    /// If space on the disk is wanting, or I/O fails.
+    /// If disk space is lacking, or I/O fails.
     pub(crate) fn write_out_if_due(&self) -> Result<bool> {
         let due = self.write_out_is_due();
         if due {
             let (head, last) = (self.hash.log.bounds().head().frame(), self.hash.log.tail().frame());
-            self.hash.spill(Address::of_frame(last.min(head + self.goals.delta(self.hot()).div_ceil(FRAME))))?;
+            self.hash.evict_below(Address::of_frame(last.min(head + self.goals.delta(self.hot()).div_ceil(FRAME))))?;
         }
         Ok(due)
     }
 
     /// Bytes at which the hot log is compacted.
     fn hot(&self) -> u64 {
-        self.goals.hot(self.hash.part.hot() * FRAME)
+        self.goals.hot(self.hash.memory_share.hot() * FRAME)
     }
 
-    /// Compacts one delta, if the hot log has more than it should. Whether it had.
+    /// Compacts one delta, if the hot log exceeds its limits. Returns whether it did.
     ///
     /// # Errors
     /// As for [`compact`](Self::compact).
@@ -171,20 +170,19 @@ impl Compactor<'_> {
         let from = log.bounds().begin();
         let until = from.plus(self.goals.delta(self.hot()).min(self.hot_bytes()) / PAGE * PAGE);
         if until == from {
-            // Less than a page, since nobody uses it.
+            // Less than a page: an idle keyspace.
             return Ok(false);
         }
         log.freeze(until);
-        // What nobody uses goes.
+        // Records of an idle keyspace get no second chance.
         let for_memory = self.hot_bytes() >= self.hot() && !self.is_idle;
         if for_memory && from >= Address::of_frame(log.bounds().head().frame()) {
-            self.keep_used(Region { from, until });
+            self.copy_updated_to_tail(Region { from, until });
         }
         Ok(self.compact(until)? > from)
     }
 
-    /// Compacts as many deltas as there are below page boundary `until`, which is not above SAFE, of what is linked
-    /// while a keyspace is opened.
+    /// Compacts as many deltas as fit below page boundary `until`, which is not above SAFE, during an opening.
     ///
     /// # Errors
     /// As for [`compact`](Self::compact). Then fewer were compacted.
@@ -198,15 +196,15 @@ impl Compactor<'_> {
         Ok(())
     }
 
-    /// Compacts what the hot log has beyond a little, from memory where that has it still, since the next opening would
-    /// have to link all that a flush writes out of it.
+    /// Compacts the hot log down to what a close may leave, from memory where possible, since the next opening has to
+    /// link all records that a flush writes out of it.
     ///
     /// # Errors
     /// As for [`compact`](Self::compact). Then less was compacted.
     pub(crate) fn compact_for_close(&self) -> Result<()> {
         let left = (self.goals.hot_disk + self.goals.left_at_close).max(PAGE);
         loop {
-            // Once, since the background may compact too.
+            // Read once, since the background may compact too.
             let from = self.hash.log.bounds().begin();
             let there = self.hash.log.tail().get() - from.get();
             if there <= left {
@@ -219,15 +217,15 @@ impl Compactor<'_> {
         }
     }
 
-    /// Puts what lives at the beginning of the hot log into a delta, and truncates the log: up to page boundary
-    /// `until`, which is not above SAFE, or as far as one delta goes. BEGIN of then. What is in segments is older than
-    /// what is in memory alone, and does not come into one delta with it.
+    /// Writes the live records at the beginning of the hot log into a delta, and truncates the log: up to page boundary
+    /// `until`, which is not above SAFE, or as far as one delta goes. Returns the new BEGIN. Records in segments are
+    /// older than those only in memory, and do not come into one delta with them.
     ///
     /// # Errors
-    /// If memory or space on the disk is wanting, or I/O fails. Then nothing has changed, unless writing has stopped.
+    /// If memory or disk space is lacking, or I/O fails. Then nothing has changed, unless writing has stopped.
     pub(crate) fn compact(&self, until: Address) -> Result<Address> {
         epoch::assert_unpinned();
-        let _turn = self.hash.cold.compaction_turn();
+        let _turn = self.hash.cold.compaction_lock();
         let bounds = self.hash.log.bounds();
         self.hash.deletes.mark(bounds.begin().get(), self.hash.log.tail().get());
         assert!(until.in_page() == 0 && until <= bounds.safe(), "what may still change is not compacted");
@@ -241,17 +239,17 @@ impl Compactor<'_> {
         let until = until.min(from.plus(MOST));
         let region = Region { from, until: if from < in_memory { until.min(in_memory) } else { until } };
         let living = match self.goals.compaction {
-            Compaction::Scan => self.living_by_scan(region)?,
-            Compaction::Lookup if from < in_memory => self.living_on_disk(region)?,
-            Compaction::Lookup => self.living_in_memory(region)?,
+            Compaction::Scan => self.live_by_scan(region)?,
+            Compaction::Lookup if from < in_memory => self.live_on_disk(region)?,
+            Compaction::Lookup => self.live_in_memory(region)?,
         };
         let until = living.region.until;
-        self.hash.split.took(living.region.bytes(), living.bytes as u64);
-        let mut unnamed = Unnamed::new(self.environment);
+        self.hash.memory_tuner.took(living.region.bytes(), living.bytes as u64);
+        let mut unnamed = UnpublishedFiles::new(self.environment);
         let delta = self.write_delta(living, &mut unnamed)?;
         unnamed.sync()?;
-        // A record may have been left behind for one that is in no file yet (invariant 35).
-        self.install.settle()?;
+        // A record may have been dropped for a newer one that is in no file yet (invariant 35).
+        self.install.sync_log()?;
         if bug!(BeginBeforeRun) {
             drop(self.hash.log.truncate(until, drop));
         }
@@ -259,28 +257,28 @@ impl Compactor<'_> {
         drop(self.hash.log.truncate(until, drop));
         self.hash.clear_entries(until);
         self.hash.counts.compactions.increment();
-        self.install.conclude(record)?;
+        self.install.finish(record)?;
         Ok(until)
     }
 
-    fn install_delta(&self, delta: Option<(Run, Tags)>, unnamed: Unnamed<'_>, begin: Address) -> Result<Seq> {
+    fn install_delta(&self, delta: Option<(Run, Tags)>, unnamed: UnpublishedFiles<'_>, begin: Address) -> Result<Seq> {
         let changing = self.hash.cold.change();
         let before = changing.runs();
-        let comes = delta.as_ref().map(|(run, _)| run.name().into());
+        let added = delta.as_ref().map(|(run, _)| run.name().into());
         let durable = self.hash.log.bounds().durable().max(begin);
-        let change = Change::Compact { comes, begin, durable, index_bits: self.install.index_bits() };
+        let change = ManifestEdit::Compact { added, begin, durable, index_bits: self.install.index_bits() };
         let next = delta.map(|(run, tags)| before.with_delta(&self.environment.memory, Arc::new(run), tags));
         self.publish(&change, changing, next.transpose()?, unnamed)
     }
 
-    /// Makes a change: its files have names that are in the structure, and everybody sees the runs that come, if these
-    /// are others. Its record.
+    /// Installs a change: its files are named by the structure, and `runs`, if any, become visible to all threads.
+    /// Returns the sequence of its log record.
     fn publish(
         &self,
-        change: &Change,
+        change: &ManifestEdit,
         changing: Changing<'_>,
         mut runs: Option<Runs>,
-        mut unnamed: Unnamed<'_>,
+        mut unnamed: UnpublishedFiles<'_>,
     ) -> Result<Seq> {
         let record = self.install.install(change, &mut || {
             unnamed.named();
@@ -291,13 +289,13 @@ impl Compactor<'_> {
         Ok(record)
     }
 
-    /// What a compaction that begins now may not lose.
-    fn promised(&self) -> Promised {
-        Promised { floor: self.install.floor(), durable: self.hash.log.bounds().durable() }
+    /// The records that a compaction starting now may not lose.
+    fn promised(&self) -> DurabilityPromise {
+        DurabilityPromise { floor: self.install.durable_floor(), durable: self.hash.log.bounds().durable() }
     }
 
-    /// Waits until everybody is unpinned who may still come to runs that were replaced, so that what is left of them
-    /// goes here and not on a reader's thread.
+    /// Waits until all pins are released that may still reach replaced runs, so that these are dropped here and not on
+    /// a reader's thread.
     fn wait_for_readers(&self) {
         let gone = Arc::new(AtomicBool::new(false));
         let domain = &self.hash.domain;
@@ -311,9 +309,9 @@ impl Compactor<'_> {
         }
     }
 
-    /// Bytes of copies with which a delta is full.
+    /// Bytes of copied records at which a delta is full.
     fn most_copies(&self) -> usize {
-        // One window more may go two slabs beyond.
+        // One more window may exceed the limit by two slabs.
         (self.environment.memory.budget() / COPIES).min(MOST as usize - 2 * Size::Slab.bytes())
     }
 }

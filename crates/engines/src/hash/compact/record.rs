@@ -1,15 +1,15 @@
-//! A record on its way to a run.
+//! A copied record on its way to a run.
 
 /// Key and value of a record.
 #[derive(Debug, Default)]
-pub(super) struct Copied {
+pub(super) struct RecordCopy {
     key: Vec<u8>,
     value: Vec<u8>,
     deleted: bool,
 }
 
-impl Copied {
-    /// Takes these; no value is a tombstone.
+impl RecordCopy {
+    /// Sets key and value; no value is a tombstone.
     pub(super) fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
         self.fill(|its_key, its_value| {
             its_key.extend_from_slice(key);
@@ -18,7 +18,7 @@ impl Copied {
         });
     }
 
-    /// Takes what `fill` puts into the two buffers, which are empty. It says whether the record is a tombstone.
+    /// Sets what `fill` writes into the two empty buffers. `fill` returns whether the record is a tombstone.
     pub(super) fn fill(&mut self, fill: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>) -> bool) {
         self.key.clear();
         self.value.clear();

@@ -1,58 +1,58 @@
-//! What lives in a region, found by a look at all records behind it, as FASTER does it (H8, the alternative; decision
-//! 9, "By scan"). All records of the region are copied into a table, from which each record behind them takes those of
-//! its key; what is in no page that is read-only yet is asked of the index.
+//! Compaction by scan: finds the live records of a region by reading all records behind it, as FASTER does (H8, the
+//! alternative; decision 9, "By scan"). All records of the region are copied into a table; each later record removes
+//! the ones of its key. Records in pages that are not yet read-only are looked up in the index.
 
 use ecotone_substrate::{Result, memory::Memory, storage::Block};
 
 use super::{
-    Compactor, Region, alive::Living, copies::Copies, frames::Windows, install::Promised, record::Copied,
-    sorter::Reference, table::Table,
+    Compactor, Region, frames::Windows, install::DurabilityPromise, liveness::LiveRecords, record::RecordCopy,
+    record_buffer::RecordBuffer, sorter::Reference, table::Table,
 };
 use crate::hash::{
     Hash,
     cold::record_bytes,
     key::Key,
-    log::{Address, Kind, PAGE, PAGE_HEADER},
-    lookup::{Newest, Reach},
+    log::{Address, HeaderKind, PAGE, PAGE_HEADER},
+    lookup::{Newest, SearchDepth},
 };
 
-/// Records of a page.
+/// The records of a page.
 #[derive(Debug, Default)]
 struct Records {
-    list: Vec<(Address, Copied)>,
+    list: Vec<(Address, RecordCopy)>,
     used: usize,
 }
 
 impl Records {
-    /// Where the next record comes. The buffers of an earlier one are used again.
-    fn next(&mut self) -> &mut (Address, Copied) {
+    /// The slot of the next record. Its buffers are reused.
+    fn next(&mut self) -> &mut (Address, RecordCopy) {
         if self.used == self.list.len() {
-            self.list.push((Address::FIRST, Copied::default()));
+            self.list.push((Address::FIRST, RecordCopy::default()));
         }
         self.used += 1;
         &mut self.list[self.used - 1]
     }
 
-    fn iter(&self) -> impl Iterator<Item = (Address, &Copied)> {
+    fn iter(&self) -> impl Iterator<Item = (Address, &RecordCopy)> {
         self.list[..self.used].iter().map(|(address, copied)| (*address, copied))
     }
 }
 
-/// Records of a region of which none was seen that takes their place.
+/// Records of a region that no record read so far supersedes.
 pub(super) struct Candidates<'m> {
     memory: &'m Memory,
     region: Region,
     table: Table,
-    copies: Copies,
-    /// The first place of what nobody was promised, when it has come.
+    copies: RecordBuffer,
+    /// The first place of a record that is not promised, once there is one.
     floor: u64,
     bytes: usize,
     largest: usize,
-    copied: Copied,
+    copied: RecordCopy,
 }
 
 impl Candidates<'_> {
-    fn add(&mut self, hash: u64, record: &Copied, is_promised: bool) -> Result<()> {
+    fn add(&mut self, hash: u64, record: &RecordCopy, is_promised: bool) -> Result<()> {
         let place = self.copies.push(self.memory, record.key(), record.value())?;
         if !is_promised {
             self.floor = self.floor.min(place);
@@ -64,7 +64,7 @@ impl Candidates<'_> {
         Ok(())
     }
 
-    /// Another record of a key takes the place of those that are there: also of what was promised, if it is itself.
+    /// Removes the older records of a key. A promised one is removed only if the newer record is promised too.
     fn supersede(&mut self, hash: u64, key: &[u8], is_promised: bool) {
         let mut slot = self.table.first(hash);
         while let Some((at, reference)) = self.table.next(&mut slot, hash) {
@@ -79,23 +79,29 @@ impl Candidates<'_> {
     }
 }
 
-/// Bytes that a record needs of a block.
-fn size(record: &Copied) -> usize {
+/// Bytes of a record in a block.
+fn size(record: &RecordCopy) -> usize {
     record_bytes(record.key().len(), record.value().map_or(0, <[u8]>::len))
 }
 
 impl Compactor<'_> {
-    /// What lives from the beginning of a region on, as much as there is room for, with copies of it. The region ends
-    /// there.
-    pub(super) fn living_by_scan(&self, region: Region) -> Result<Living> {
+    /// Finds the live records at the beginning of a region, as many as there is memory for, and copies them. The
+    /// returned region ends there.
+    pub(super) fn live_by_scan(&self, region: Region) -> Result<LiveRecords> {
         let (promised, safe) = (self.promised(), self.hash.log.bounds().safe());
         self.ask_for(self.candidates(region, safe, promised)?, safe, promised)
     }
 
-    /// Records of a region, as many as there is room for, of which none below SAFE takes the place.
-    pub(super) fn candidates(&self, region: Region, safe: Address, promised: Promised) -> Result<Candidates<'_>> {
+    /// Copies the records of a region, as many as there is memory for, that no record below SAFE supersedes.
+    pub(super) fn candidates(
+        &self,
+        region: Region,
+        safe: Address,
+        promised: DurabilityPromise,
+    ) -> Result<Candidates<'_>> {
         let memory = &*self.environment.memory;
-        let (copies, copied, table) = (Copies::default(), Copied::default(), Table::new(memory, region.bytes())?);
+        let (copies, copied, table) =
+            (RecordBuffer::default(), RecordCopy::default(), Table::new(memory, region.bytes())?);
         let mut candidates =
             Candidates { memory, region, table, copies, floor: u64::MAX, bytes: 0, largest: 0, copied };
         let until = self.scan(region, true, |records| {
@@ -116,9 +122,14 @@ impl Compactor<'_> {
         Ok(candidates)
     }
 
-    /// Those of which the index knows none that is newer and was not looked at, since it is not below SAFE of then.
-    fn ask_for(&self, mut candidates: Candidates<'_>, safe: Address, promised: Promised) -> Result<Living> {
-        let mut living = Living::new(candidates.region, None);
+    /// Keeps the candidates for which the index has no newer record at or above `safe`, which the scan has not read.
+    fn ask_for(
+        &self,
+        mut candidates: Candidates<'_>,
+        safe: Address,
+        promised: DurabilityPromise,
+    ) -> Result<LiveRecords> {
+        let mut living = LiveRecords::new(candidates.region, None);
         for reference in candidates.table.references() {
             candidates.copies.read(reference.place(), &mut candidates.copied);
             let key = self.hash.key(candidates.copied.key());
@@ -126,7 +137,7 @@ impl Compactor<'_> {
             if self.hash.newest_above(&key, safe).is_some_and(may_go) {
                 candidates.bytes -= size(&candidates.copied);
             } else {
-                self.hash.split.take(key.hash);
+                self.hash.memory_tuner.take(key.hash);
                 living.references.push(candidates.memory, reference)?;
             }
         }
@@ -135,8 +146,8 @@ impl Compactor<'_> {
         Ok(living)
     }
 
-    /// Gives what there is of a region to `take`, page by page, as long as it wants more. Where it ended. Values are
-    /// left out where nobody wants them.
+    /// Passes the records of a region to `take`, page by page, as long as it returns true. Returns where the scan
+    /// ended. Without `values` records have no values.
     fn scan(&self, region: Region, values: bool, mut take: impl FnMut(&Records) -> Result<bool>) -> Result<Address> {
         let in_memory = Address::of_frame(self.hash.log.bounds().head().frame()).max(region.from).min(region.until);
         let (mut records, mut frame) = (Records::default(), None);
@@ -166,7 +177,7 @@ impl Compactor<'_> {
         Ok(region.until)
     }
 
-    /// Copies the records of a page that was in memory.
+    /// Copies the records of a page that was in memory when the scan began.
     fn read_page(&self, page: Address, values: bool, frame: &mut Option<Block>, records: &mut Records) -> Result<()> {
         records.used = 0;
         if self.hash.copy_page(page, values, records) {
@@ -184,11 +195,11 @@ impl Compactor<'_> {
 }
 
 impl Records {
-    fn push(&mut self, address: Address, kind: Kind, key: &[u8], value: &[u8]) {
-        if kind != Kind::Invalid {
+    fn push(&mut self, address: Address, kind: HeaderKind, key: &[u8], value: &[u8]) {
+        if kind != HeaderKind::Invalid {
             let next = self.next();
             next.0 = address;
-            next.1.set(key, (kind == Kind::Value).then_some(value));
+            next.1.set(key, (kind == HeaderKind::Value).then_some(value));
         }
     }
 }
@@ -198,7 +209,7 @@ impl Hash {
     fn copy_page(&self, page: Address, values: bool, records: &mut Records) -> bool {
         let pin = self.domain.pin();
         for (address, record) in self.log.page(page, &pin) {
-            if record.state().kind() == Kind::Invalid {
+            if record.state().kind() == HeaderKind::Invalid {
                 continue;
             }
             let (at, copied) = records.next();
@@ -206,18 +217,18 @@ impl Hash {
             copied.fill(|key, value| {
                 record.read_key(key);
                 let state = if values { record.read(value) } else { record.state() };
-                state.kind() == Kind::Tombstone
+                state.kind() == HeaderKind::Tombstone
             });
         }
-        // Frames only leave: if it is still there, all of the page was.
+        // Frames only leave: if the frame is still there, the whole page was.
         self.log.record(page.plus(PAGE_HEADER), &pin).is_some()
     }
 
-    /// The newest record of a key that is not below SAFE of some time ago, which is in memory.
+    /// The newest record of a key at or above `safe`, an earlier SAFE. All such records are in memory.
     fn newest_above(&self, key: &Key<'_>, safe: Address) -> Option<Address> {
         let pin = self.domain.pin();
         let start = self.start(key, &pin);
-        match self.newest(key, start.hot, Reach { begin: start.begin, floor: safe }, &pin) {
+        match self.newest(key, start.hot, SearchDepth { begin: start.begin, floor: safe }, &pin) {
             Newest::Here(newest, _) => Some(newest),
             Newest::OnDisk(_) | Newest::Nowhere => None,
         }

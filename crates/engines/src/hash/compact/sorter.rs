@@ -1,4 +1,4 @@
-//! References to records, brought into the order of a run: eight bytes each, in leased memory (decision 9,
+//! Sorts references to records into the order of a run. A reference has eight bytes, in leased memory (decision 9,
 //! "Compaction").
 
 use std::{cmp::Reverse, collections::BinaryHeap};
@@ -14,10 +14,11 @@ use ecotone_sys::{chunk::Size, words::WORD};
 const PLACE_BITS: u32 = 21;
 /// Places are below this.
 pub(super) const PLACES: u64 = 1 << PLACE_BITS;
-/// References of a slab.
+/// References in a slab.
 const IN_A_SLAB: usize = Size::Slab.bytes() / WORD;
 
-/// A record by the upper 43 bits of its hash and its place, which is greater for younger records of one key.
+/// Names a record by the upper 43 bits of its hash and its place. Of the records of one key the younger has the greater
+/// place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Reference(u64);
 
@@ -31,12 +32,12 @@ impl Reference {
         self.0 & (PLACES - 1)
     }
 
-    /// Whether both can be of one hash.
+    /// Whether both may have the same hash.
     pub(super) fn is_near(self, other: Reference) -> bool {
         (self.0 ^ other.0) < PLACES
     }
 
-    /// As a number, which [`of`](Self::of) reads.
+    /// The number that [`of`](Self::of) reads.
     pub(super) fn number(self) -> u64 {
         self.0
     }
@@ -54,32 +55,32 @@ impl Reference {
 #[derive(Debug, Default)]
 pub(super) struct Sorter {
     slabs: Vec<Block>,
-    /// All of them.
+    /// Number of references.
     count: usize,
 }
 
 impl Sorter {
-    /// Adds one.
+    /// Adds a reference.
     ///
     /// # Errors
-    /// If memory is wanting.
+    /// If there is not enough memory.
     pub(super) fn push(&mut self, memory: &Memory, reference: Reference) -> Result<()> {
         if self.count == self.slabs.len() * IN_A_SLAB {
             self.slabs.push(memory.lease_essential(Component::Frames, Size::Slab)?);
         }
         let slab = self.slabs.last_mut().expect("one was just pushed, or has room");
-        // In an order of bytes that is that of the numbers.
+        // Big-endian, so that byte order is number order.
         slab[self.count % IN_A_SLAB * WORD..][..WORD].copy_from_slice(&reference.0.to_be_bytes());
         self.count += 1;
         Ok(())
     }
 
-    /// How many there are.
+    /// Number of references.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// All of them, in order.
+    /// All references, in order.
     pub(super) fn sorted(mut self) -> Sorted {
         let mut heads = BinaryHeap::with_capacity(self.slabs.len());
         let mut left = self.count;
@@ -96,11 +97,11 @@ impl Sorter {
     }
 }
 
-/// References in order, out of slabs that are sorted each.
+/// Merges the sorted slabs.
 #[derive(Debug)]
 pub(super) struct Sorted {
     slabs: Vec<Block>,
-    /// Of each slab, how many were taken to the heads, and how many there are.
+    /// For each slab, the references already taken into the heap, and all of them.
     counts: Vec<(usize, usize)>,
     heads: BinaryHeap<Reverse<(Reference, usize)>>,
 }

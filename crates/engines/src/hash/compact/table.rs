@@ -1,5 +1,5 @@
-//! A table of references by their hashes, in leased memory: what a compaction by scan holds of a region (decision 9,
-//! "By scan").
+//! An open-addressing table of references by hash, in leased memory: the records of a region during a compaction by
+//! scan (decision 9, "By scan").
 
 use ecotone_substrate::{
     Result,
@@ -10,15 +10,16 @@ use ecotone_sys::{chunk::Size, words::WORD};
 
 use super::sorter::Reference;
 
-/// Bytes of log for each slot: two thirds of those that the smallest record has.
+/// Bytes of log for each slot: two thirds of the smallest record.
 const LOG: u64 = 16;
-/// Slots of a slab.
+/// Slots in a slab.
 const IN_A_SLAB: usize = Size::Slab.bytes() / WORD;
-/// A slot that never had a reference, and one whose reference was removed. No record is in the last words of its slab.
+/// An empty slot, and a slot whose reference was removed. No reference has these values, since no record is in the last
+/// words of its slab.
 const FREE: u64 = u64::MAX;
 const REMOVED: u64 = u64::MAX - 1;
 
-/// Slots, of which as many are used as there are references.
+/// Slots; one is used for each reference.
 #[derive(Debug)]
 pub(super) struct Table {
     slabs: Vec<Block>,
@@ -26,10 +27,10 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// An empty one, for the records of so many bytes of log.
+    /// An empty table for the records of `log` bytes of log.
     ///
     /// # Errors
-    /// If memory is wanting.
+    /// If there is not enough memory.
     pub(super) fn new(memory: &Memory, log: u64) -> Result<Table> {
         let slots = ((log / LOG) as usize).next_power_of_two().max(IN_A_SLAB);
         let lease = |_| {
@@ -43,19 +44,19 @@ impl Table {
     /// Adds a reference.
     ///
     /// # Panics
-    /// If there are more than the log can have.
+    /// If there are more references than slots.
     pub(super) fn insert(&mut self, reference: Reference) {
         let first = self.first_of(reference);
         let place = (0..self.slots).map(|step| (first + step) % self.slots).find(|at| self.get(*at) == FREE);
         self.set(place.expect("there are fewer records than slots"), reference.number());
     }
 
-    /// Where a look for the references of a hash begins.
+    /// The slot at which a search for the references of a hash begins.
     pub(super) fn first(&self, hash: u64) -> usize {
         self.first_of(Reference::new(hash, 0))
     }
 
-    /// The next reference that can be of a hash, and its slot. `None` behind the last.
+    /// The next reference that may have the hash, and its slot. `None` after the last.
     pub(super) fn next(&self, slot: &mut usize, hash: u64) -> Option<(usize, Reference)> {
         loop {
             let at = *slot;

@@ -1,5 +1,5 @@
-//! A bucket of the hot index: the entries of one cache line, and a control word that names the bucket in which they go
-//! on.
+//! A bucket of the hot index: one cache line of entries, and a control word that names the overflow bucket, if there is
+//! one.
 
 use ecotone_sys::{
     prefetch::prefetch_read,
@@ -9,12 +9,12 @@ use ecotone_sys::{
 
 use super::{control::Control, entry::Entry};
 
-/// Entries of a bucket. With loom so few that all orders can be tried.
+/// Entries of a bucket. Loom has so few that it can try all orders.
 pub(super) const ENTRIES: usize = if cfg!(feature = "loom") { 2 } else { 7 };
 /// Words of a bucket, the control word last.
 pub(super) const BUCKET_WORDS: usize = ENTRIES + 1;
 
-/// Some words of the index.
+/// The words of a bucket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bucket<'a>(&'a [AtomicU64; BUCKET_WORDS]);
 
@@ -25,30 +25,30 @@ impl<'a> Bucket<'a> {
         Bucket(words[number * BUCKET_WORDS..].first_chunk().expect("a block has whole buckets"))
     }
 
-    /// Asks for it.
+    /// Prefetches the bucket.
     pub(super) fn prefetch(self) {
         prefetch_read(&self.0[0]);
     }
 
-    /// Its entries.
+    /// The bucket's entries.
     #[inline]
-    pub(super) fn entries(self) -> impl Iterator<Item = Place<'a>> {
-        self.0[..ENTRIES].iter().map(Place)
+    pub(super) fn entries(self) -> impl Iterator<Item = EntrySlot<'a>> {
+        self.0[..ENTRIES].iter().map(EntrySlot)
     }
 
-    /// Its control word. To be read behind the entries by who asks whether they were frozen then, since it is frozen
-    /// before them.
+    /// The bucket's control word. A reader that checks whether the entries were frozen reads the control word after the
+    /// entries, since it is frozen before them.
     #[inline]
     pub(super) fn control(self) -> Control {
         Control::from_word(self.control_word().load(Ordering::Acquire))
     }
 
-    /// Lets it go on in an overflow bucket, unless it does in another or is frozen.
+    /// Links an overflow bucket, unless the bucket has one or is frozen.
     pub(super) fn set_overflow(self, number: u64) -> bool {
         self.exchange_control(Control::END, Control::to(number))
     }
 
-    /// Makes it final: first that it gets no overflow bucket, then its entries.
+    /// Freezes the bucket: first the control word, so that it gets no overflow bucket, then the entries.
     pub(super) fn freeze(self) {
         self.control_word().fetch_or(Control::FROZEN, Ordering::AcqRel);
         self.0[..ENTRIES].iter().for_each(|word| {
@@ -56,13 +56,13 @@ impl<'a> Bucket<'a> {
         });
     }
 
-    /// All that it and its overflow buckets had is in the next table from now on.
+    /// Marks that all entries of the bucket and its overflow buckets are in the next table from now on.
     pub(super) fn set_split(self) {
         self.control_word().fetch_or(Control::SPLIT, Ordering::AcqRel);
     }
 
-    /// Gives an unmade bucket its entries, of which there may be fewer than it has places, and where it goes on. All
-    /// who do that give the same.
+    /// Fills an unmade bucket with entries, possibly fewer than it has slots, and a control word. All threads that make
+    /// a bucket write the same words.
     pub(super) fn make(self, entries: impl Iterator<Item = Entry>, control: Control) {
         let entries = entries.chain(std::iter::repeat(Entry::FREE));
         for (place, entry) in self.entries().zip(entries) {
@@ -71,7 +71,7 @@ impl<'a> Bucket<'a> {
         self.exchange_control(Control::UNMADE, control);
     }
 
-    /// Takes an unmade bucket for oneself, without entries. Whether nobody else has.
+    /// Claims an unmade bucket, without entries. Returns whether no other thread has claimed it.
     pub(super) fn claim(self) -> bool {
         let claimed = self.exchange_control(Control::UNMADE, Control::END);
         if claimed {
@@ -80,7 +80,7 @@ impl<'a> Bucket<'a> {
         claimed
     }
 
-    /// Gives up a bucket that was claimed and that nobody else knows.
+    /// Gives up a claimed bucket that no other thread knows.
     pub(super) fn disclaim(self) {
         self.control_word().store(Control::UNMADE.word(), Ordering::Release);
     }
@@ -94,19 +94,19 @@ impl<'a> Bucket<'a> {
     }
 }
 
-/// Where an entry is.
+/// The position of an entry in a bucket.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a>(&'a AtomicU64);
+pub(crate) struct EntrySlot<'a>(&'a AtomicU64);
 
-impl Place<'_> {
-    /// The entry that is there now. What it names can be looked at.
+impl EntrySlot<'_> {
+    /// The entry's current word. The record that it names may be read.
     #[inline]
     pub(crate) fn load(self) -> Entry {
         Entry::from_word(self.0.load(Ordering::Acquire))
     }
 
-    /// Replaces it, if it is still `from`; else what it is, which may be frozen: whoever goes on finds it anew. What
-    /// was written before can be looked at by who finds `to`.
+    /// Replaces the entry if it is still `from`. Otherwise returns the current word, which may be frozen; the caller
+    /// then searches anew. A thread that finds `to` sees all that was written before the exchange.
     pub(crate) fn exchange(self, from: Entry, to: Entry) -> Result<(), Entry> {
         let result = self.0.compare_exchange(from.word(), to.word(), Ordering::AcqRel, Ordering::Acquire);
         result.map(drop).map_err(Entry::from_word)

@@ -1,22 +1,21 @@
-//! The control word of a bucket: where its entries go on, and whether it is being split (decision 10, "Growth of the
-//! index").
+//! The control word of a bucket: the number of its overflow bucket, and how far its split has come (decision 10,
+//! "Growth of the index").
 
-/// The number of an overflow bucket or none, whether the bucket is frozen, and whether all that it had is in the next
-/// table.
+/// The number of an overflow bucket or none, a bit for frozen, and a bit for split (all entries are in the next table).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Control(u64);
 
 impl Control {
-    /// The entries end in this bucket.
+    /// No overflow bucket follows.
     pub(super) const END: Control = Control(0);
-    /// The bit of those that get no overflow bucket any more.
+    /// Bit of a bucket that can get no overflow bucket any more.
     pub(super) const FROZEN: u64 = 1 << 63;
-    /// The bit of those whose entries are in the next table.
+    /// Bit of a bucket whose entries are all in the next table.
     pub(super) const SPLIT: u64 = 1 << 62;
-    /// Of a bucket that is not known yet, or that nobody has taken.
+    /// A bucket that is not made yet, or that no thread has claimed.
     pub(super) const UNMADE: Control = Control(u64::MAX);
 
-    /// The entries go on in an overflow bucket.
+    /// An overflow bucket follows.
     pub(super) fn to(number: u64) -> Control {
         debug_assert!(number < Self::SPLIT - 1);
         Control(number + 1)
@@ -32,7 +31,7 @@ impl Control {
         self.0
     }
 
-    /// Number of the overflow bucket in which the entries go on.
+    /// Number of the overflow bucket that follows.
     pub(super) fn overflow(self) -> Option<u64> {
         (self.0 & !(Self::FROZEN | Self::SPLIT)).checked_sub(1)
     }

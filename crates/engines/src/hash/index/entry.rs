@@ -7,17 +7,17 @@ pub(crate) const TAG_BITS: u32 = 21;
 const TAG_SHIFT: u32 = Link::BITS;
 const TENTATIVE: u64 = 1 << (TAG_SHIFT + TAG_BITS);
 
-/// A link, a tag, whether it is being inserted, and whether its bucket is being split. What has no link has
-/// [`Link::NONE`], so only a free entry is zero.
+/// A link, a tag, a bit for tentative (an insert is in progress), and a bit for frozen (the bucket is being split). An
+/// entry without a record has [`Link::NONE`], so only a free entry is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(u64);
 
 impl Entry {
-    /// Nobody's.
+    /// A free entry.
     pub(crate) const FREE: Entry = Entry(0);
-    /// The bit of those that nobody changes any more, since their bucket is being split.
+    /// Bit of an entry that does not change any more, since its bucket is being split.
     pub(super) const FROZEN: u64 = 1 << 63;
-    /// In a table that grows out of another: not known yet. It never comes back, so each word is made once.
+    /// An entry of the next table that is not made yet. This word never comes back, so each entry is made once.
     pub(super) const UNMADE: Entry = Entry(u64::MAX);
 
     /// The head of a chain, or with [`Link::NONE`] an empty one.
@@ -26,7 +26,7 @@ impl Entry {
         Entry(tag << TAG_SHIFT | link.bits())
     }
 
-    /// Of who inserts the tag and does not know yet whether another does.
+    /// An entry whose insert does not know yet whether another thread inserts the same tag.
     pub(super) fn tentative(tag: u64) -> Entry {
         Entry(Entry::new(tag, Link::NONE).0 | TENTATIVE)
     }
@@ -47,7 +47,7 @@ impl Entry {
         Link::from_bits(self.0)
     }
 
-    /// With another first record.
+    /// The same entry with another first record.
     pub(crate) fn with_link(self, link: Link) -> Entry {
         Entry::new(self.tag(), link)
     }
@@ -60,24 +60,24 @@ impl Entry {
         self.0 & TENTATIVE != 0
     }
 
-    /// Whether nobody changes it any more.
+    /// Whether the entry does not change any more.
     pub(super) fn is_frozen(self) -> bool {
         self.0 & Self::FROZEN != 0
     }
 
-    /// What becomes of it, once it is frozen, in the next table: itself, or nothing if it is free or was never settled.
+    /// The form of a frozen entry in the next table: the entry itself, or none if it is free or tentative.
     pub(super) fn carried(self) -> Option<Entry> {
         let entry = Entry(self.0 & !Self::FROZEN);
         (entry != Entry::FREE && !entry.is_tentative()).then_some(entry)
     }
 
-    /// Whether it is of this tag, neither tentative nor frozen.
+    /// Whether the entry has this tag and is neither tentative nor frozen.
     #[inline]
     pub(super) fn is_of(self, tag: u64) -> bool {
         self.0 >> TAG_SHIFT == tag && self != Entry::FREE
     }
 
-    /// Whether it is of this tag, tentative, frozen, or neither.
+    /// Whether the entry has this tag, tentative and frozen ones included.
     pub(super) fn has_tag(self, tag: u64) -> bool {
         self.0 & !Self::FROZEN != 0 && self.tag() == tag
     }

@@ -1,4 +1,4 @@
-//! Entries by hash in one table: found, or inserted in two phases (decision 10, invariant 15).
+//! Finds an entry by hash in one table, or inserts it in two phases (decision 10, invariant 15).
 
 use ecotone_sys::{
     epoch::Pin,
@@ -9,26 +9,26 @@ use ecotone_sys::{
 };
 
 use super::{
-    bucket::{Bucket, Place},
+    bucket::{Bucket, EntrySlot},
     entry::Entry,
     table::Table,
 };
 use crate::hash::log::Link;
 
-/// An entry as it was read, and where.
+/// An entry as it was read, and its position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found<'p> {
-    pub(crate) place: Place<'p>,
+    pub(crate) place: EntrySlot<'p>,
     pub(crate) entry: Entry,
 }
 
-/// A table cannot do it: the bucket is being split or has been, or it is full and all overflow buckets are in use. The
-/// next table can, if there is one.
+/// The table cannot serve the call: the bucket is being split or has been, or the bucket is full and all overflow
+/// buckets are in use. The next table can, if there is one.
 #[derive(Debug)]
 pub(super) struct Refused;
 
 impl Table {
-    /// The entry of a hash. One that is being inserted is none.
+    /// The entry of a hash. A tentative one is not found.
     #[inline]
     pub(super) fn find<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Result<Option<Found<'p>>, Refused> {
         let (tag, mut bucket) = (self.tag(hash), self.bucket(self.number(hash)));
@@ -37,7 +37,7 @@ impl Table {
             if let Some(found) = entries.find(|found| found.entry.is_of(tag)) {
                 return Ok(Some(found));
             }
-            // Behind the entries: if it is not frozen now, they were not when they were read.
+            // Read after the entries: if the bucket is not frozen now, the entries were not frozen when they were read.
             let control = bucket.control();
             if control.is_frozen() {
                 return Err(Refused);
@@ -47,7 +47,7 @@ impl Table {
         }
     }
 
-    /// The entry of a hash, which is inserted without an address if there is none.
+    /// The entry of a hash. If there is none, inserts one without an address.
     pub(super) fn find_or_insert<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Result<Found<'p>, Refused> {
         loop {
             if let Some(found) = self.find(hash, pin)? {
@@ -55,14 +55,14 @@ impl Table {
             }
             match self.insert(hash, pin)? {
                 Some(found) => return Ok(found),
-                // Another inserts or has inserted the tag. Nobody can go on with it before that one is through.
+                // Another thread inserts or has inserted the tag. This call cannot go on before that insert is settled.
                 None => thread::yield_now(),
             }
         }
     }
 
-    /// First phase: the tag stands in a free entry, and nobody goes by it. Second phase: nobody else has put it into
-    /// another. `None` if somebody has, or if that cannot be known.
+    /// First phase: the tag is written to a free entry as tentative, so no search finds it. Second phase: checks that
+    /// no other entry has the tag. `None` if another has, or if that cannot be known.
     fn insert<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Result<Option<Found<'p>>, Refused> {
         if self.with_tag(hash, pin) > 0 {
             return Ok(None);
@@ -72,11 +72,11 @@ impl Table {
         if place.exchange(Entry::FREE, tentative).is_err() {
             return Ok(None);
         }
-        // Of two who insert the tag, the one whose fence comes second sees the word of the other.
+        // If two threads insert the tag, the one whose fence comes second sees the word of the other.
         fence(Ordering::SeqCst);
         let alone = self.with_tag(hash, pin) == 1;
-        // This fails where the bucket was frozen meanwhile: then the entry was tentative, and is not carried to the
-        // next table.
+        // The exchange fails if the bucket was frozen meanwhile. The entry was tentative then, and is not carried to
+        // the next table.
         let settled = place.exchange(tentative, if alone { entry } else { Entry::FREE }).is_ok();
         if alone && settled {
             self.load.came(entry);
@@ -84,15 +84,15 @@ impl Table {
         Ok((alone && settled).then_some(Found { place, entry }))
     }
 
-    /// How many entries have the hash's tag, tentative and frozen ones too.
+    /// Number of entries with the hash's tag, tentative and frozen ones included.
     fn with_tag(&self, hash: u64, pin: &Pin<'_>) -> usize {
         let tag = self.tag(hash);
         let places = self.chain(self.number(hash), pin).flat_map(Bucket::entries);
         places.filter(|place| place.load().has_tag(tag)).count()
     }
 
-    /// A free entry for the hash, in an overflow bucket more if there is none.
-    fn free_place<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Result<Place<'p>, Refused> {
+    /// A free entry for the hash, in a new overflow bucket if there is none.
+    fn free_place<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Result<EntrySlot<'p>, Refused> {
         let mut bucket = self.bucket(self.number(hash));
         loop {
             if let Some(free) = bucket.entries().find(|place| place.load() == Entry::FREE) {
@@ -109,7 +109,7 @@ impl Table {
         }
     }
 
-    /// Lets a bucket go on in one that nobody has. The bucket itself, to be looked at again, if another has done so.
+    /// Links a free overflow bucket. If another thread was first, returns the bucket itself, to be searched again.
     fn extend<'p>(&'p self, bucket: Bucket<'p>, pin: &'p Pin<'_>) -> Result<Bucket<'p>, Refused> {
         let number = self.overflow.take(pin).ok_or(Refused)?;
         if bucket.set_overflow(number) {

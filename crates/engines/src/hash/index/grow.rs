@@ -1,5 +1,5 @@
-//! Live growth: a table of twice the buckets takes the place of one that is crowded, while everybody goes on (decision
-//! 10, "Growth of the index").
+//! Live growth: a table of twice the buckets replaces a crowded one while operations go on (decision 10, "Growth of the
+//! index").
 
 use std::{ops::Range, sync::Arc};
 
@@ -10,43 +10,43 @@ use ecotone_sys::{
 
 use super::{Index, Tables, table::Table};
 
-/// Entries of a bucket in the mean at which a table is crowded. Two fifths of its buckets go on in another then, with
-/// one entry of eight. Fewer would have an index that has just grown take twice the memory for as many.
+/// Mean entries per bucket at which a table is crowded. Two fifths of its buckets then have an overflow bucket, with
+/// one entry of eight. With a smaller value, an index that has just grown takes twice the memory for as many entries.
 const CROWDED: u64 = 7;
 /// Buckets that are split under one pin.
 const STRETCH: u64 = 16;
 
 impl Table {
-    /// Entries from which on it is crowded.
+    /// Number of entries from which the table is crowded.
     pub(super) fn crowded(&self) -> u64 {
         CROWDED * self.buckets()
     }
 }
 
 impl Index {
-    /// How many entries it has, by a sample of them.
+    /// Number of entries, estimated from a sample.
     pub(crate) fn entries(&self) -> u64 {
         self.load.entries()
     }
 
-    /// How many buckets it has, overflow buckets apart.
+    /// Number of buckets without overflow buckets.
     pub(crate) fn buckets(&self) -> u64 {
         self.last().buckets()
     }
 
-    /// How often it has got twice the buckets.
+    /// Number of times the index has doubled its buckets.
     pub(crate) fn doublings(&self) -> u64 {
         self.last().doublings().into()
     }
 
-    /// Whether it should get more buckets.
+    /// Whether the index should grow.
     #[inline]
     pub(crate) fn is_crowded(&self) -> bool {
         self.load.entries() >= self.crowded.load(Ordering::Relaxed)
     }
 
-    /// Gives it twice the buckets, unless another thread does. Whether it got them here: `lease` may refuse memory, and
-    /// then it is not crowded again before it has an eighth more entries.
+    /// Doubles the buckets, unless another thread does. Returns whether this call did: `lease` may refuse memory, and
+    /// then the index is not crowded again before it has an eighth more entries.
     pub(crate) fn grow(&self, lease: impl FnMut() -> Option<Block>) -> bool {
         let Some(_growing) = self.growing.try_lock() else { return false };
         let Some(buckets) = self.begin_growth(lease) else {
@@ -61,7 +61,7 @@ impl Index {
         true
     }
 
-    /// Lets it have a next table. How many buckets are to be split.
+    /// Publishes a next table. Returns the number of buckets to split.
     pub(in crate::hash) fn begin_growth(&self, mut lease: impl FnMut() -> Option<Block>) -> Option<u64> {
         let current = self.last();
         if !current.may_double() {
@@ -75,8 +75,8 @@ impl Index {
         Some(current.buckets())
     }
 
-    /// Makes the next table known, if it has as much memory for overflow buckets as the current one, which gets no more
-    /// from then on.
+    /// Publishes the next table if it has as much memory for overflow buckets as the current one. The current one gets
+    /// no more from then on.
     fn publish(&self, current: &Arc<Table>, next: &Arc<Table>) -> bool {
         let _shape = self.shape.lock();
         if next.overflow.blocks() < current.overflow.blocks() {
@@ -95,7 +95,7 @@ impl Index {
         numbers.for_each(|number| current.split(number, next, &pin));
     }
 
-    /// The next table, which has all entries now, becomes the current one.
+    /// Makes the next table, which has all entries now, the current one.
     pub(super) fn end_growth(&self) {
         let next = self.last();
         next.overflow.release_all();
@@ -105,7 +105,7 @@ impl Index {
             let gone = gone.clone();
             move |tables| *gone.lock() = Some(tables)
         });
-        // The memory of a table is given back here, and not by an operation that happens to be the last to unpin.
+        // The table's memory is given back here, not by whichever operation unpins last.
         while gone.lock().take().is_none() {
             self.domain.drain();
             thread::yield_now();

@@ -1,4 +1,4 @@
-//! The chains of the index by the hashes of their keys, for who goes through all records.
+//! The chains of the index in the order of their keys' hashes, for walks over all records.
 
 use ecotone_sys::epoch::Pin;
 
@@ -6,8 +6,8 @@ use super::{Index, entry::Entry, find::Refused, table::Table};
 use crate::hash::log::Link;
 
 impl Index {
-    /// Adds where the chains of a hash's bucket begin, and gives the last hash of that bucket. Tables only grow, so a
-    /// bucket begins behind it in all that follow.
+    /// Adds the first links of the chains in a hash's bucket, and returns the last hash of that bucket. Tables only
+    /// grow, so in every later table a bucket begins right after that hash.
     pub(crate) fn links(&self, hash: u64, links: &mut Vec<Link>, pin: &Pin<'_>) -> u64 {
         let (mut table, before) = (self.current(pin), links.len());
         while links_in(table, hash, links, pin).is_err() {
@@ -17,7 +17,7 @@ impl Index {
         last_before(table.behind(hash, 1))
     }
 
-    /// The last hash of so many buckets, of which the first has this one, or of all that there are.
+    /// The last hash of `buckets` buckets from this hash's bucket on, or of all that there are.
     pub(crate) fn last_of(&self, hash: u64, buckets: u64, pin: &Pin<'_>) -> u64 {
         last_before(self.current(pin).behind(hash, buckets))
     }
@@ -31,7 +31,7 @@ fn links_in(table: &Table, hash: u64, links: &mut Vec<Link>, pin: &Pin<'_>) -> R
     for bucket in table.chain(table.number(hash), pin) {
         let entries = bucket.entries().map(|place| place.load());
         links.extend(entries.filter(|entry| *entry != Entry::FREE && !entry.is_tentative()).map(Entry::link));
-        // Behind the entries: if it is not frozen now, they were not when they were read.
+        // Read after the entries: if the bucket is not frozen now, the entries were not frozen when they were read.
         if bucket.control().is_frozen() {
             return Err(Refused);
         }

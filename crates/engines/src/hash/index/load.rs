@@ -1,28 +1,29 @@
-//! How many entries an index has, by a sample of them.
+//! Number of entries of an index, estimated from a sample.
 
 use ecotone_sys::primitive::atomic::{AtomicI64, Ordering};
 
 use super::entry::Entry;
 
-/// One tag in so many is counted, so that few who insert write the same word. With shuttle there are few, and all are.
+/// One tag in this many is counted, so that few inserts write the shared counter. Under shuttle there are few tags, and
+/// all are counted.
 const SAMPLE: u64 = if cfg!(feature = "shuttle") { 1 } else { 16 };
 
-/// The count. It is below zero for a moment when an entry goes before it was counted.
+/// The counter. It is below zero for a moment when an entry is removed before its insert was counted.
 #[derive(Debug, Default)]
 pub(super) struct Load(AtomicI64);
 
 impl Load {
-    /// How many entries there are, more or less.
+    /// Estimated number of entries.
     pub(super) fn entries(&self) -> u64 {
         self.0.load(Ordering::Relaxed).max(0) as u64 * SAMPLE
     }
 
-    /// An entry has come.
+    /// Counts an entry that was inserted.
     pub(super) fn came(&self, entry: Entry) {
         self.count(entry, 1);
     }
 
-    /// An entry has gone.
+    /// Counts an entry that was removed.
     pub(super) fn went(&self, entry: Entry) {
         self.count(entry, -1);
     }

@@ -1,7 +1,8 @@
-//! The hot index: from a hash to the newest record of its chain (H2; decision 10, "The index entry"). It grows while it
-//! is used.
+//! The hot index maps a hash to the newest record of its chain (H2; decision 10, "The index entry"). It grows while it
+//! is in use.
 
 mod bucket;
+mod bucket_split;
 mod control;
 mod entry;
 mod find;
@@ -9,7 +10,6 @@ mod grow;
 mod links;
 mod load;
 mod overflow;
-mod split;
 mod sweep;
 mod table;
 #[cfg(test)]
@@ -26,7 +26,7 @@ use ecotone_sys::{
 pub(crate) use self::find::Found;
 use self::{bucket::ENTRIES, find::Refused, load::Load, table::Table};
 
-/// Overflow buckets that threads have taken of which they find that they need none.
+/// Overflow buckets that threads may have taken and are about to give back.
 const IN_HANDS: u64 = 64;
 
 /// The index of one keyspace.
@@ -35,15 +35,15 @@ pub(crate) struct Index {
     domain: Arc<Domain>,
     tables: Slot<Tables>,
     load: Arc<Load>,
-    /// Entries from which on it is crowded.
+    /// Number of entries from which the index is crowded.
     crowded: AtomicU64,
-    /// Held by who changes which tables there are, or how much memory they have.
+    /// Held by a thread that changes the tables, or how much memory they have.
     shape: Mutex<()>,
-    /// Held by who gives it more buckets: one growth at a time.
+    /// Held by the thread that grows the index: one growth at a time.
     growing: Mutex<()>,
 }
 
-/// The table of all entries, and while it grows the one that gets them bucket by bucket.
+/// The table of all entries and, during growth, the next one, which gets them bucket by bucket.
 #[derive(Debug)]
 struct Tables {
     current: Arc<Table>,
@@ -51,7 +51,7 @@ struct Tables {
 }
 
 impl Tables {
-    /// The one that gets memory for overflow buckets.
+    /// The table that gets memory for overflow buckets.
     fn last(&self) -> &Arc<Table> {
         self.next.as_ref().unwrap_or(&self.current)
     }
@@ -74,7 +74,7 @@ impl Index {
         Index { domain: domain.clone(), tables, load, crowded, shape: Mutex::new(()), growing: Mutex::new(()) }
     }
 
-    /// Takes a block for overflow buckets. The block itself if there are enough.
+    /// Adds a block for overflow buckets. Returns the block if there are enough.
     pub(crate) fn add_overflow(&self, block: Block) -> Result<(), Block> {
         let _shape = self.shape.lock();
         self.last().overflow.add(block)
@@ -85,20 +85,21 @@ impl Index {
         self.last().overflow.left()
     }
 
-    /// The most overflow buckets that so many inserts need: one each at most, and of those that go on from one bucket,
-    /// one for as many as it has entries. Some may be in the hands of threads that give them back.
+    /// The most overflow buckets that `inserts` inserts need. Each insert needs at most one, and inserts into one
+    /// bucket share each by as many as it has entries. Some free buckets may be held by threads that are about to give
+    /// them back.
     pub(crate) fn most_overflow(&self, inserts: u64) -> u64 {
         inserts.min(self.buckets() + inserts / ENTRIES as u64 + IN_HANDS)
     }
 
-    /// Asks for the first bucket of a hash.
+    /// Prefetches the first bucket of a hash.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64, pin: &Pin<'_>) {
         let table = self.current(pin);
         table.bucket(table.number(hash)).prefetch();
     }
 
-    /// The entry of a hash. One that is being inserted is none.
+    /// The entry of a hash. A tentative one is not found.
     #[inline]
     pub(crate) fn find<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Option<Found<'p>> {
         let table = self.current(pin);
@@ -108,8 +109,8 @@ impl Index {
         }
     }
 
-    /// The entry of a hash, which is inserted without an address if there is none. `None` if that needs an overflow
-    /// bucket and there is none.
+    /// The entry of a hash. If there is none, inserts one without an address. `None` if that needs an overflow bucket
+    /// and none is free.
     pub(crate) fn find_or_insert<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Option<Found<'p>> {
         let mut table = self.current(pin);
         loop {
@@ -120,7 +121,7 @@ impl Index {
         }
     }
 
-    /// Goes on with a search that met a bucket that is being split.
+    /// Goes on with a search that met a bucket under split.
     #[cold]
     fn find_after<'p>(&'p self, mut table: &'p Table, hash: u64, pin: &'p Pin<'_>) -> Option<Found<'p>> {
         loop {
@@ -131,8 +132,8 @@ impl Index {
         }
     }
 
-    /// The table that has a hash's entries once this one has them no more. If need be its bucket is split first. `None`
-    /// if this is the last.
+    /// The table that has a hash's entries after this one. Splits the hash's bucket first if needed. `None` if this is
+    /// the last table.
     #[cold]
     fn after<'p>(&'p self, table: &Table, hash: u64, pin: &'p Pin<'_>) -> Option<&'p Table> {
         let Tables { current, next } = self.tables(pin);
@@ -156,7 +157,7 @@ impl Index {
         self.tables.load(pin).expect("there is always one")
     }
 
-    /// The one that gets memory for overflow buckets.
+    /// The table that gets memory for overflow buckets.
     fn last(&self) -> Arc<Table> {
         self.tables(&self.domain.pin()).last().clone()
     }

@@ -1,4 +1,4 @@
-//! Buckets for entries that found theirs full. Their memory comes by admission, a block at a time.
+//! Overflow buckets, for entries whose bucket is full. Their memory is reserved a block at a time.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use ecotone_sys::{
 
 use super::bucket::Bucket;
 
-/// The overflow buckets of a table. One is unmade until a split makes it or somebody takes it.
+/// The overflow buckets of a table. A bucket is unmade until a split makes it or an insert claims it.
 #[derive(Debug)]
 pub(super) struct Overflow {
     blocks: Box<[Slot<Words>]>,
-    /// How many buckets there is memory for.
+    /// Number of buckets that have memory.
     there: AtomicU64,
-    /// The first that is looked at by who wants one.
+    /// The bucket at which the next search for an unmade one begins.
     next: AtomicU64,
     in_a_block: u64,
 }
 
 impl Overflow {
-    /// None yet, and at most so many blocks of a size that holds `in_a_block` buckets.
+    /// No buckets yet, and at most `blocks` blocks of `in_a_block` buckets each.
     pub(super) fn new(domain: &Arc<Domain>, blocks: usize, in_a_block: u64) -> Overflow {
         let blocks = (0..blocks).map(|_| Slot::new(domain, None)).collect();
         Overflow { blocks, there: AtomicU64::new(0), next: AtomicU64::new(0), in_a_block }
     }
 
-    /// Takes a block more, from one thread at a time. The block itself if there are as many as there may be.
+    /// Adds a block; one thread at a time. Returns the block if the maximum is reached.
     pub(super) fn add(&self, block: Block) -> Result<(), Block> {
         let there = self.there.load(Ordering::Relaxed);
         let Some(place) = self.blocks.get((there / self.in_a_block) as usize) else { return Err(block) };
@@ -39,32 +39,32 @@ impl Overflow {
         Ok(())
     }
 
-    /// Blocks that there may be.
+    /// The maximum of blocks.
     pub(super) fn most_blocks(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Blocks that there are.
+    /// Number of blocks.
     pub(super) fn blocks(&self) -> usize {
         (self.there.load(Ordering::Acquire) / self.in_a_block) as usize
     }
 
-    /// Buckets that can be taken, or a few more.
+    /// Number of buckets that can be taken. It may be slightly too high.
     pub(super) fn left(&self) -> u64 {
         self.there.load(Ordering::Relaxed).saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
-    /// Keeps all that there are for splits.
+    /// Keeps all present buckets for splits.
     pub(super) fn reserve_all(&self) {
         self.next.store(self.there.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// What splits have left unmade can be taken from now on.
+    /// Allows the buckets that splits have left unmade to be taken.
     pub(super) fn release_all(&self) {
         self.next.store(0, Ordering::Relaxed);
     }
 
-    /// Gives out a bucket without entries. `None` if there is none.
+    /// Takes a bucket without entries. `None` if there is none.
     pub(super) fn take(&self, pin: &Pin<'_>) -> Option<u64> {
         loop {
             let number = self.next.load(Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Overflow {
                 return None;
             }
             let claimed = self.get(number, pin).claim();
-            // If it fails, others have gone on, or have one to give back.
+            // If the exchange fails, other threads have moved `next` already, or are giving a bucket back.
             let _ = self.next.compare_exchange(number, number + 1, Ordering::Relaxed, Ordering::Relaxed);
             if claimed {
                 return Some(number);
@@ -80,13 +80,14 @@ impl Overflow {
         }
     }
 
-    /// Takes back a bucket that nobody else knows. Who goes past it at this moment leaves it to the table that follows.
+    /// Takes back a bucket that no other thread knows. If `next` passes it at this moment, it stays unused until the
+    /// next table.
     pub(super) fn give_back(&self, number: u64, pin: &Pin<'_>) {
         self.get(number, pin).disclaim();
         self.next.fetch_min(number, Ordering::Relaxed);
     }
 
-    /// Bucket `number`, for which there is memory.
+    /// Bucket `number`, which must have memory.
     pub(super) fn get<'p>(&'p self, number: u64, pin: &'p Pin<'_>) -> Bucket<'p> {
         let words = self.blocks[(number / self.in_a_block) as usize]
             .load(pin)

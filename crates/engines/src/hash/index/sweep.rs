@@ -1,23 +1,23 @@
-//! Freeing the entries of chains that have left the log (decision 10, invariants 16 and 21).
+//! Frees the entries of chains that have left the log (decision 10, invariants 16 and 21).
 
 use ecotone_sys::epoch::Pin;
 
 use super::{
     Index,
-    bucket::Place,
+    bucket::EntrySlot,
     entry::Entry,
     find::{Found, Refused},
     table::Table,
 };
 use crate::hash::log::{Address, Link};
 
-/// Buckets that are looked at under one pin.
+/// Buckets that are swept under one pin.
 const STRETCH: usize = 64;
 
 impl Index {
-    /// Frees the entries of chains without a record that is in the log or in the read cache: those that have none, or
-    /// one below `clearable`, which is not above CLEARABLE. What is inserted or changed meanwhile is left to the next
-    /// sweep.
+    /// Frees the entries of chains without a record in the log or in the read cache: entries without a link, and
+    /// entries that name an address below `clearable`, which is not above CLEARABLE. Entries inserted or changed
+    /// meanwhile are left to the next sweep.
     pub(crate) fn sweep(&self, clearable: Address) {
         let mut from = Some(0);
         while let Some(hash) = from {
@@ -26,7 +26,7 @@ impl Index {
         }
     }
 
-    /// Frees an entry that was found without a record. Whether it was still so.
+    /// Frees an entry that was found without a record. Returns whether the entry had not changed.
     pub(crate) fn free(&self, found: Found<'_>) -> bool {
         let freed = found.place.exchange(found.entry, Entry::FREE).is_ok();
         if freed {
@@ -35,8 +35,8 @@ impl Index {
         freed
     }
 
-    /// Sweeps the bucket of a hash; where the hashes of the one behind it begin. Tables only grow, so that is where a
-    /// bucket begins in all that follow.
+    /// Sweeps the bucket of a hash, and returns the first hash of the next bucket. Tables only grow, so in every later
+    /// table a bucket begins at that hash too.
     fn sweep_bucket(&self, hash: u64, clearable: Address, pin: &Pin<'_>) -> Option<u64> {
         let mut table = self.current(pin);
         while self.sweep_in(table, hash, clearable, pin).is_err() {
@@ -58,7 +58,7 @@ impl Index {
         }
     }
 
-    fn sweep_entry(&self, place: Place<'_>, clearable: Address) {
+    fn sweep_entry(&self, place: EntrySlot<'_>, clearable: Address) {
         let entry = place.load();
         if entry != Entry::FREE && !entry.is_tentative() && !entry.is_frozen() && names_nothing(entry.link(), clearable)
         {
@@ -67,7 +67,7 @@ impl Index {
     }
 }
 
-/// Whether a link names neither a copy nor a record from `clearable` on.
+/// Whether a link names neither a read-cache entry nor a record from `clearable` on.
 fn names_nothing(link: Link, clearable: Address) -> bool {
-    !link.is_copy() && link.head(clearable).is_none()
+    !link.is_cached() && link.head(clearable).is_none()
 }

@@ -1,4 +1,4 @@
-//! A table of the hot index: buckets by the upper bits of the hash, each with the buckets in which it goes on (H2).
+//! A table of the hot index: buckets by the upper bits of the hash, each with its overflow buckets (H2).
 
 use std::{iter, sync::Arc};
 
@@ -15,19 +15,19 @@ use super::{
     overflow::Overflow,
 };
 
-/// Doublings of a table: they leave nine bits of a tag that the bucket does not say already.
+/// Most doublings of a table. After them, nine bits of a tag are left that the bucket number does not say already.
 const MOST_DOUBLINGS: u32 = 12;
 
-/// Blocks for overflow buckets that a table may have more than blocks of its own, so that inserts go on when it is late
-/// to grow.
+/// Blocks for overflow buckets that a table may have beyond the number of its own blocks, so that inserts go on when
+/// growth is late.
 pub(super) const MORE_OVERFLOW: usize = 63;
 
-/// Buckets for the hashes of a keyspace, as many as a power of two.
+/// Buckets for the hashes of a keyspace. Their number is a power of two.
 #[derive(Debug)]
 pub(super) struct Table {
     bits: u32,
-    /// Bits of the hash before the tag: as many as chose the bucket in the first table. So an entry is the same in all
-    /// tables that follow.
+    /// Bits of the hash before the tag: as many as chose the bucket in the first table. An entry is therefore the same
+    /// in all later tables.
     before_tag: u32,
     blocks: Box<[Words]>,
     /// A block has two to the power of this many buckets.
@@ -54,8 +54,8 @@ impl Table {
         Table { bits, before_tag: bits, blocks, block_bits, overflow, load: Arc::default() }
     }
 
-    /// An unmade table of twice the buckets of this one, for the same entries. It may have as many blocks for overflow
-    /// buckets more as this one may.
+    /// An unmade table of twice the buckets, for the same entries. It may have as many more blocks for overflow buckets
+    /// as this one.
     pub(super) fn double(&self, domain: &Arc<Domain>, blocks: Vec<Block>) -> Table {
         assert_eq!(blocks.len(), self.blocks_for_double());
         let Table { bits, before_tag, block_bits, .. } = *self;
@@ -70,22 +70,22 @@ impl Table {
         }
     }
 
-    /// The first buckets: their number.
+    /// Number of buckets without overflow buckets.
     pub(super) fn buckets(&self) -> u64 {
         1 << self.bits
     }
 
-    /// Blocks for twice as many.
+    /// Number of blocks for twice the buckets.
     pub(super) fn blocks_for_double(&self) -> usize {
         ((2 * self.buckets()) >> self.block_bits).max(1) as usize
     }
 
-    /// Whether it may be followed by one of twice the buckets.
+    /// Whether a table of twice the buckets may follow.
     pub(super) fn may_double(&self) -> bool {
         self.doublings() < MOST_DOUBLINGS
     }
 
-    /// How often it was followed by one of twice the buckets, from the first one on.
+    /// Number of doublings since the first table.
     pub(super) fn doublings(&self) -> u32 {
         self.bits - self.before_tag
     }
@@ -96,8 +96,8 @@ impl Table {
         hash << self.before_tag >> (u64::BITS - TAG_BITS)
     }
 
-    /// Which of two buckets of a table with twice as many an entry of a bucket of this table goes to: the bit of the
-    /// hash that follows those that choose the bucket here.
+    /// Which of the two buckets of the doubled table gets an entry: the hash bit after those that choose the bucket
+    /// here.
     pub(super) fn half(&self, entry: Entry) -> u64 {
         entry.tag() >> (TAG_BITS - 1 - self.doublings()) & 1
     }
@@ -105,11 +105,11 @@ impl Table {
     /// Number of a hash's bucket.
     #[inline]
     pub(super) fn number(&self, hash: u64) -> u64 {
-        // In two steps, since there may be one bucket.
+        // Two shifts, since a table of one bucket would shift by 64.
         hash >> 1 >> (u64::BITS - 1 - self.bits)
     }
 
-    /// Where the hashes begin of the bucket that is so many behind that of a hash, if there is one.
+    /// The first hash of the bucket `count` behind a hash's bucket, if there is one.
     pub(super) fn behind(&self, hash: u64, count: u64) -> Option<u64> {
         let next = self.number(hash) + count;
         (next < self.buckets()).then(|| next << (u64::BITS - self.bits))
@@ -122,12 +122,12 @@ impl Table {
         Bucket::new(words, (number & ((1 << self.block_bits) - 1)) as usize)
     }
 
-    /// The bucket in which one goes on, if it goes on.
+    /// The overflow bucket after a bucket, if there is one.
     pub(super) fn following<'p>(&'p self, bucket: Bucket<'_>, pin: &'p Pin<'_>) -> Option<Bucket<'p>> {
         Some(self.overflow.get(bucket.control().overflow()?, pin))
     }
 
-    /// A bucket and those in which it goes on.
+    /// A bucket and its overflow buckets.
     pub(super) fn chain<'p>(&'p self, number: u64, pin: &'p Pin<'_>) -> impl Iterator<Item = Bucket<'p>> {
         iter::successors(Some(self.bucket(number)), move |bucket| self.following(*bucket, pin))
     }

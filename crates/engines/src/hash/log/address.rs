@@ -1,11 +1,11 @@
-//! Positions in the hot log, and how words name them.
+//! Positions in the hot log, and the short form in which words name them.
 
 use ecotone_substrate::limits;
 use ecotone_sys::words::WORD;
 
-/// Bytes of a page. With loom so few that all orders can be tried.
+/// Bytes of a page. Loom has so few that it can try all orders.
 pub(crate) const PAGE: u64 = if cfg!(feature = "loom") { 64 } else { limits::PAGE as u64 };
-/// Bytes of a frame, which holds some pages in memory. With shuttle so few that a schedule fills several.
+/// Bytes of a frame, which holds some pages in memory. Shuttle has so few that a schedule fills several.
 pub(crate) const FRAME: u64 = if cfg!(feature = "loom") {
     2 * PAGE
 } else if cfg!(feature = "shuttle") {
@@ -13,12 +13,13 @@ pub(crate) const FRAME: u64 = if cfg!(feature = "loom") {
 } else {
     16 * PAGE
 };
-/// Bytes at the beginning of a page in which no record is.
+/// Bytes of the page header, before the first record.
 pub(crate) const PAGE_HEADER: u64 = 16;
-/// The most bytes from BEGIN to TAIL, and what is appended under one pin: half of what short addresses tell apart.
+/// The most bytes from BEGIN to TAIL, plus the bytes appended under one pin: half of the range that short addresses
+/// tell apart.
 pub(crate) const MAX_LOG: u64 = 4 << 40;
 
-/// A position in bytes, a multiple of 8. Positions rise over the whole life of the keyspace.
+/// A position in bytes, a multiple of 8. Positions rise over the keyspace's whole existence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address(u64);
 
@@ -26,17 +27,17 @@ impl Address {
     /// Where the log of a new keyspace begins.
     pub const FIRST: Address = Address(PAGE);
 
-    /// The position `bytes` from the beginning of all.
+    /// The position `bytes` from the start of the first log.
     pub const fn new(bytes: u64) -> Address {
         Address(bytes)
     }
 
-    /// Its bytes from the beginning of all.
+    /// Bytes from the start of the first log.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// So many bytes further.
+    /// The address `bytes` further.
     pub const fn plus(self, bytes: u64) -> Address {
         Address(self.0 + bytes)
     }
@@ -76,13 +77,13 @@ impl Address {
         FRAME as usize / WORD
     }
 
-    /// Number of its word in the frame.
+    /// Index of the address's word in the frame.
     pub(crate) const fn word(self) -> usize {
         (self.0 % FRAME) as usize / WORD
     }
 }
 
-/// The 41 bits by which a word names a record: its short address, or none, or the place of a copy in the read cache. A
+/// The 41 bits by which a word names a record: a short address, or none, or the place of an entry in the read cache. A
 /// short address is stale when the record has left the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link(u64);
@@ -90,13 +91,13 @@ pub struct Link(u64);
 /// Bits of a short address.
 const SHORT_BITS: u32 = 40;
 const SHORT: u64 = (1 << SHORT_BITS) - 1;
-/// Set where a copy is named.
+/// Set if the link names a read-cache entry.
 const COPY: u64 = 1 << SHORT_BITS;
 
 impl Link {
     /// Bits of a link.
     pub(crate) const BITS: u32 = SHORT_BITS + 1;
-    /// Names nothing: it is the short address of a place in a page's header. It is not zero, so that an entry without
+    /// Names nothing. It is the short address of a place in a page's header. It is not zero, so that an entry without
     /// an address differs from a free one.
     pub(crate) const NONE: Link = Link(1);
 
@@ -110,12 +111,12 @@ impl Link {
         Link(bits & ((1 << Self::BITS) - 1))
     }
 
-    /// The link to the copy whose place are these 40 bits.
-    pub(crate) const fn to_copy(place: u64) -> Link {
+    /// The link to the read-cache entry at this 40-bit place.
+    pub(crate) const fn to_cached(place: u64) -> Link {
         Link(COPY | place & SHORT)
     }
 
-    /// The place of the copy that it names, if it names one.
+    /// The place of the read-cache entry that the link names, if it names one.
     #[inline]
     pub(crate) fn copy(self) -> Option<u64> {
         (self.0 & COPY != 0).then_some(self.0 & SHORT)
@@ -126,19 +127,19 @@ impl Link {
         self.0
     }
 
-    /// Whether it names a copy in the read cache.
-    pub(crate) const fn is_copy(self) -> bool {
+    /// Whether the link names a read-cache entry.
+    pub(crate) const fn is_cached(self) -> bool {
         self.0 > SHORT
     }
 
-    /// The address from `begin` on that it names, if it names one. It was read later than `begin`, and swept when what
-    /// it named had left the log before.
+    /// The address at or above `begin` that the link names, if any. The link must have been read after `begin`, and
+    /// links to records that had left the log before must have been swept.
     #[inline]
     pub(crate) fn head(self, begin: Address) -> Option<Address> {
         self.address(begin, begin.plus(MAX_LOG))
     }
 
-    /// The address from `begin` up to `until` that it names, if it names one of these.
+    /// The address from `begin` up to `until` that the link names, if any.
     #[inline]
     pub(crate) fn address(self, begin: Address, until: Address) -> Option<Address> {
         let distance = self.0.wrapping_sub(begin.0 / WORD as u64) & SHORT;
@@ -175,8 +176,8 @@ mod tests {
         let copy = Link::from_bits(link.bits() | 1 << SHORT_BITS);
         assert_eq!(copy.address(Address::FIRST, Address::new(1 << 40)), None);
         assert_eq!((copy.copy(), link.copy(), Link::NONE.copy()), (Some(link.bits()), None, None));
-        assert_eq!(Link::to_copy(link.bits()), copy);
-        assert_eq!(Link::to_copy(0).copy(), Some(0), "the first place of all");
+        assert_eq!(Link::to_cached(link.bits()), copy);
+        assert_eq!(Link::to_cached(0).copy(), Some(0), "the first place of all");
     }
 
     #[test]

@@ -27,8 +27,8 @@ impl Position {
     }
 }
 
-/// CLEARABLE ≤ BEGIN ≤ HEAD ≤ FLUSHED ≤ SAFE ≤ READ_ONLY ≤ TAIL, and BEGIN ≤ DURABLE ≤ FLUSHED. Where BEGIN passes the
-/// others they follow at once.
+/// CLEARABLE ≤ BEGIN ≤ HEAD ≤ FLUSHED ≤ SAFE ≤ READ_ONLY ≤ TAIL, and BEGIN ≤ DURABLE ≤ FLUSHED. If BEGIN passes the
+/// others, they follow at once.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     clearable: Position,
@@ -41,19 +41,19 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// The positions of a log of which all is durable, from `begin` to `end`, and in memory what is from `head` on.
+    /// The positions of a log that is durable from `begin` to `end` and in memory from `head` on.
     pub(super) fn new(begin: Address, head: Address, end: Address) -> Arc<Bounds> {
         let [clearable, begin] = std::array::from_fn(|_| Position::new(begin));
         let [durable, flushed, safe, read_only] = std::array::from_fn(|_| Position::new(end));
         Arc::new(Bounds { clearable, begin, head: Position::new(head), durable, flushed, safe, read_only })
     }
 
-    /// Entries of addresses below may be cleared: all who are pinned see them below BEGIN.
+    /// Index entries with addresses below may be cleared: every pinned thread sees them below BEGIN.
     pub(crate) fn clearable(&self) -> Address {
         self.clearable.get()
     }
 
-    /// What lies below is not in the log any more.
+    /// Records below are not in the log any more.
     pub(crate) fn begin(&self) -> Address {
         self.begin.get()
     }
@@ -63,27 +63,27 @@ impl Bounds {
         self.head.get()
     }
 
-    /// What lies below survives the machine, as soon as root or structural record say so too.
+    /// Pages below survive a crash, as soon as checkpoint or manifest record say so too.
     pub(crate) fn durable(&self) -> Address {
         self.durable.get()
     }
 
-    /// What lies below is in segments.
+    /// Pages below are in segments.
     pub(crate) fn flushed(&self) -> Address {
         self.flushed.get()
     }
 
-    /// Below, every record is live, sealed, or invalid for ever, and only a seal may be added.
+    /// Every record below is live, sealed, or invalid for ever. Only a seal may be added.
     pub(crate) fn safe(&self) -> Address {
         self.safe.get()
     }
 
-    /// Below, no change in place begins. To be read under the pin of the change.
+    /// No in-place change begins below. A change reads the position under its own pin.
     pub(crate) fn read_only(&self) -> Address {
         self.read_only.get()
     }
 
-    /// Raises READ_ONLY, and SAFE when all are unpinned who may still go by the old one.
+    /// Raises READ_ONLY. SAFE follows when all threads have unpinned that may still use the old value.
     pub(super) fn raise_read_only(self: &Arc<Self>, to: Address, domain: &Domain) {
         self.read_only.raise(to);
         let bounds = self.clone();
@@ -108,11 +108,12 @@ impl Bounds {
         self.head.raise(to);
     }
 
-    /// Raises BEGIN, not above SAFE, and CLEARABLE when all are unpinned who may still go by the old one. What has left
-    /// the log need be in no file.
+    /// Raises BEGIN, not above SAFE. CLEARABLE follows when all threads have unpinned that may still use the old value.
+    /// Records below BEGIN need not be in any file.
     pub(super) fn raise_begin(self: &Arc<Self>, to: Address, domain: &Domain) {
         assert!(to <= self.safe(), "what may still change stays in the log");
-        // In this order: who misses a frame, or finds a page that was never written, sees that BEGIN has passed it.
+        // BEGIN first: a thread that misses a frame, or finds a page that was never written, sees that BEGIN has passed
+        // it.
         self.begin.raise(to);
         self.flushed.raise(to);
         self.durable.raise(to);

@@ -1,4 +1,4 @@
-//! Pages on their way to segments (decision 10, invariants 11 to 13).
+//! Writes pages to segments (decision 10, invariants 11 to 13).
 
 use std::sync::Arc;
 
@@ -20,29 +20,29 @@ use super::{
     segments::Segment,
 };
 
-/// Windows of one frame each that are written side by side, if there is memory for them.
+/// Windows of one frame each that are written in parallel, if there is memory for them.
 const WINDOWS: usize = 4;
 
-/// Makes the segment in which the log goes on from an address: file, name, and what says that it belongs to the
-/// keyspace.
+/// Makes the segment in which the log goes on from an address: its file, its name, and the record that it belongs to
+/// the keyspace.
 pub(crate) type NextSegment<'n> = dyn FnMut(Address) -> Result<Arc<Segment>> + 'n;
 
-/// Who writes, who syncs, and who lets frames out, one thread each at a time.
+/// The locks for writing, syncing and evicting frames. Each admits one thread at a time.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct FlushLocks {
     writing: Mutex<()>,
     syncing: Mutex<()>,
     pub(super) evicting: Mutex<()>,
 }
 
-impl Turns {
-    pub(super) fn new() -> Turns {
-        Turns { writing: Mutex::new(()), syncing: Mutex::new(()), evicting: Mutex::new(()) }
+impl FlushLocks {
+    pub(super) fn new() -> FlushLocks {
+        FlushLocks { writing: Mutex::new(()), syncing: Mutex::new(()), evicting: Mutex::new(()) }
     }
 }
 
 impl HotLog {
-    /// What lies below page boundary `until` does not change any more when this returns.
+    /// Waits until the pages below page boundary `until` do not change any more.
     pub(crate) fn freeze(&self, until: Address) {
         epoch::assert_unpinned();
         self.raise_read_only(until);
@@ -53,8 +53,8 @@ impl HotLog {
         }
     }
 
-    /// Writes what lies below page boundary `until`, which is not above SAFE, to segments; `next` makes those that are
-    /// wanting. If that fails, what was written before is below FLUSHED, unless writing itself failed.
+    /// Writes the pages below page boundary `until`, which is not above SAFE, to segments. `next` makes missing
+    /// segments. On an error, pages written before are below FLUSHED, unless the write itself failed.
     pub(crate) fn write_out(
         &self,
         environment: &Environment,
@@ -75,11 +75,11 @@ impl HotLog {
         done
     }
 
-    /// Makes durable what has been written.
+    /// Syncs the pages that have been written.
     pub(crate) fn sync(&self, environment: &Environment) -> Result<()> {
         epoch::assert_unpinned();
         let _turn = self.turns.syncing.lock();
-        // After a failed sync another one says nothing.
+        // After a failed sync, a later successful one proves nothing.
         environment.health.check()?;
         let flushed = self.bounds.flushed();
         let segments = self.segments.within(self.bounds.durable(), flushed);
@@ -90,7 +90,7 @@ impl HotLog {
         Ok(())
     }
 
-    /// Submits the windows from FLUSHED to `until`. How far that came, and why not further.
+    /// Submits the windows from FLUSHED to `until`. Returns how far that came, and why not further.
     fn submit(&self, windows: &mut Windows<'_>, until: Address, next: &mut NextSegment<'_>) -> (Address, Result<()>) {
         let mut at = self.bounds.flushed();
         while at < until {
@@ -152,7 +152,7 @@ struct Windows<'e> {
     environment: &'e Environment,
     queue: Box<dyn Queue>,
     free: Vec<Block>,
-    /// What has gone wrong first.
+    /// The first error.
     failed: Option<Error>,
 }
 

@@ -1,4 +1,5 @@
-//! The frames of the hot log in memory: a ring that every address has one place in (decision 10, invariants 10 and 13).
+//! The frames of the hot log in memory: a ring in which every address has one place (decision 10, invariants 10 and
+//! 13).
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::address::{Address, FRAME, PAGE};
 
 /// Pages of a frame.
 const PAGES: usize = (FRAME / PAGE) as usize;
-/// For a page of which no sequence was noted.
+/// A page without a noted sequence.
 const NONE: Seq = Seq::MAX;
 
 /// Some pages of the log in memory.
@@ -31,7 +32,7 @@ impl Frame {
         &self.words
     }
 
-    /// A record of this frame has this sequence.
+    /// Notes the sequence of a record of this frame.
     pub(super) fn note(&self, record: Address, seq: Seq) {
         self.first_of(record).fetch_min(seq, Ordering::AcqRel);
     }
@@ -46,7 +47,7 @@ impl Frame {
     }
 }
 
-/// The ring. One thread at a time lets frames in and out; anybody looks.
+/// The ring. One thread at a time adds and removes frames; any thread reads.
 #[derive(Debug)]
 pub(super) struct Frames {
     domain: Arc<Domain>,
@@ -60,7 +61,7 @@ impl Frames {
         Frames { domain: domain.clone(), ring }
     }
 
-    /// Lets the block in as frame `number`, filled with zero and then by `fill`. The block itself if another frame has
+    /// Adds the block as frame `number`, filled with zero and then by `fill`. Returns the block if another frame has
     /// the place.
     pub(super) fn enter(&self, number: u64, block: Block, fill: impl FnOnce(&Words)) -> Result<(), Block> {
         let place = self.place(number);
@@ -83,7 +84,7 @@ impl Frames {
         self.place(address.frame()).load(pin).filter(|frame| frame.number == address.frame())
     }
 
-    /// Takes frame `number` out. Its block goes to `then` when nobody looks at it any more.
+    /// Removes frame `number`. `then` gets its block when no thread can see it any more.
     pub(super) fn leave(&self, number: u64, then: impl FnOnce(Block) + Send + 'static) {
         let place = self.place(number);
         if place.load(&self.domain.pin()).is_some_and(|frame| frame.number == number) {

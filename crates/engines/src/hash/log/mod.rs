@@ -1,5 +1,5 @@
-//! The hot log in memory (H1): records that are allocated at the end, changed in place while they are young, and frozen
-//! when they are older (decision 10, "The record" and "Allocation, closing, shifting, evicting").
+//! The hot log in memory (H1). Records are allocated at the end, changed in place while they are young, and frozen when
+//! they are older (decision 10, "The record" and "Allocation, closing, shifting, evicting").
 
 mod address;
 mod bounds;
@@ -25,7 +25,7 @@ use ecotone_sys::{
 pub(in crate::hash) use self::record::IN_ITS_LINES;
 pub use self::{
     address::{Address, Link},
-    page::{Page, Place, Stored},
+    page::{Page, PageLocation, Stored},
     segments::Segment,
 };
 pub(crate) use self::{
@@ -33,9 +33,9 @@ pub(crate) use self::{
     record::Record,
     segments::SEGMENT_BYTES,
 };
-use self::{bounds::Bounds, flush::Turns, frames::Frames, segments::Segments, tail::Tail};
-pub use ecotone_substrate::state::Kind;
-pub(crate) use ecotone_substrate::state::State;
+use self::{bounds::Bounds, flush::FlushLocks, frames::Frames, segments::Segments, tail::Tail};
+pub use ecotone_substrate::record_header::HeaderKind;
+pub(crate) use ecotone_substrate::record_header::RecordHeader;
 
 /// The log of one keyspace.
 #[derive(Debug)]
@@ -45,39 +45,39 @@ pub(crate) struct HotLog {
     tail: Tail,
     frames: Frames,
     segments: Segments,
-    turns: Turns,
+    turns: FlushLocks,
 }
 
 impl HotLog {
-    /// A log that begins and ends at page boundary `at`, with room for so many frames in memory.
+    /// A log that begins and ends at page boundary `at`, with `frames` places for frames in memory.
     pub(crate) fn new(domain: &Arc<Domain>, at: Address, frames: usize) -> HotLog {
         Self::of(domain, Bounds::new(at, at, at), at, Segments::default(), frames)
     }
 
-    /// A log of an earlier life, which has these segments: of it what lies from `begin` up to `durable` is valid, both
-    /// page boundaries. What memory has of it comes by [`resume`](Self::resume).
+    /// The log of an earlier session with these segments. Its records from `begin` up to `durable` are valid; both are
+    /// page boundaries. [`resume`](Self::resume) loads the part that belongs in memory.
     pub(crate) fn reopen(
         domain: &Arc<Domain>,
         (begin, durable): (Address, Address),
         segments: Vec<Arc<Segment>>,
         frames: usize,
     ) -> HotLog {
-        // The frame in which it goes on has the pages before that too.
+        // The frame in which the log goes on also holds the pages before that position.
         let head = begin.max(Address::of_frame(durable.frame()));
         Self::of(domain, Bounds::new(begin, head, durable), durable, Segments::new(segments), frames)
     }
 
     fn of(domain: &Arc<Domain>, bounds: Arc<Bounds>, end: Address, segments: Segments, frames: usize) -> HotLog {
         let frames = Frames::new(domain, frames);
-        HotLog { domain: domain.clone(), bounds, tail: Tail::new(end), frames, segments, turns: Turns::new() }
+        HotLog { domain: domain.clone(), bounds, tail: Tail::new(end), frames, segments, turns: FlushLocks::new() }
     }
 
-    /// Its positions but TAIL.
+    /// The log's positions except TAIL.
     pub(crate) fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
-    /// TAIL: what has been given out lies below.
+    /// TAIL: all allocated space lies below.
     pub(crate) fn tail(&self) -> Address {
         self.tail.get()
     }
@@ -88,15 +88,15 @@ impl HotLog {
         self.tail().get().saturating_sub(begin)
     }
 
-    /// The block becomes frame `number`, up to whose end the log may grow from now on. One thread at a time lets frames
-    /// in, in order. The block itself if the frame that is in the way has not left.
+    /// Adds the block as frame `number`; the log may grow up to the end of that frame. One thread at a time adds
+    /// frames, in order. Returns the block if the frame in its place has not left.
     pub(crate) fn enter(&self, number: u64, block: Block) -> std::result::Result<(), Block> {
         self.frames.enter(number, block, |_| ())?;
         self.tail.cover(Address::new((number + 1) * FRAME));
         Ok(())
     }
 
-    /// Lets the block in as the next frame, as [`enter`](Self::enter) does.
+    /// Adds the block as the next frame, as [`enter`](Self::enter) does.
     pub(crate) fn grow(&self, block: Block) -> std::result::Result<(), Block> {
         self.enter(self.next_frame(), block)
     }
@@ -106,7 +106,8 @@ impl HotLog {
         self.tail.covered().frame()
     }
 
-    /// Lets the block in as the first frame of a log of an earlier life, with what its pages have that are there.
+    /// Adds the block as the first frame of a log of an earlier session, and reads into it those pages of the frame
+    /// that exist.
     ///
     /// # Errors
     /// If one of these is damaged or cannot be read.
@@ -123,7 +124,7 @@ impl HotLog {
         }
         let number = self.tail().frame();
         let entered = self.frames.enter(number, block, |words| {
-            // What a page begins with is for its file alone.
+            // The page header is for the file alone.
             let records = |address: Address| address.word() + PAGE_HEADER as usize / WORD;
             pages.iter().for_each(|(at, page)| words.copy_in(records(*at), &page[PAGE_HEADER as usize..]));
         });
@@ -132,24 +133,29 @@ impl HotLog {
         Ok(())
     }
 
-    /// Bytes that frames have ahead of the log's end.
+    /// Bytes that frames have beyond the log's end.
     pub(crate) fn ahead(&self) -> u64 {
         let covered = self.tail.covered().get();
         covered - self.tail().get().min(covered)
     }
 
-    /// Gives out the place of a record and fills it. `None` if no frame is there for it.
-    pub(crate) fn allocate<'p>(&'p self, key: &[u8], value: Option<&[u8]>, pin: &'p Pin<'_>) -> Option<Raw<'p>> {
+    /// Allocates and fills a record. `None` if there is no frame for it.
+    pub(crate) fn allocate<'p>(
+        &'p self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        pin: &'p Pin<'_>,
+    ) -> Option<UnlinkedRecord<'p>> {
         let capacity = Record::capacity_for(key.len() + value.map_or(0, <[u8]>::len));
         let address = self.tail.allocate(Record::bytes(capacity))?;
         let record = self
             .record(address, pin)
             .expect("TAIL enters a frame when it is in the ring, and what is pinned above SAFE stays");
         record.fill(key, value);
-        Some(Raw { address, record: Some(record) })
+        Some(UnlinkedRecord { address, record: Some(record) })
     }
 
-    /// What is at an address, if that is in memory.
+    /// The record at an address, if it is in memory.
     #[inline]
     pub(crate) fn record<'p>(&'p self, address: Address, pin: &'p Pin<'_>) -> Option<Record<'p>> {
         let frame = self.frames.get(address, pin)?;
@@ -167,42 +173,44 @@ impl HotLog {
         iter::successors(first, move |(address, record)| at(address.plus(Record::bytes(record.capacity()))))
     }
 
-    /// Ends the last page, so that all that has been given out lies below a page boundary: this one.
+    /// Closes the last page. Returns the page boundary below which all allocated space lies.
     pub(crate) fn close_page(&self) -> Address {
         self.tail.close_page()
     }
 
-    /// What lies below page boundary `to` becomes read-only: SAFE follows when nobody who sees it otherwise is pinned.
+    /// Makes records below page boundary `to` read-only. SAFE follows when all threads have unpinned that see an older
+    /// value.
     pub(crate) fn raise_read_only(&self, to: Address) {
         assert!(to.in_page() == 0 && to <= self.tail());
         self.bounds.raise_read_only(to, &self.domain);
     }
 
-    /// Frames wholly below `until`, which is not above FLUSHED, leave memory. `then` gets each block when nobody looks
-    /// at it any more.
+    /// Evicts frames wholly below `until`, which is not above FLUSHED. `then` gets each block when no thread can see it
+    /// any more.
     pub(crate) fn evict(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) {
         let _turn = self.turns.evicting.lock();
-        self.let_out(until, then);
+        self.remove_frames(until, then);
     }
 
-    fn let_out(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) {
+    fn remove_frames(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) {
         let from = self.bounds.head().frame();
         self.bounds.raise_head(until);
         (from..until.frame()).for_each(|number| self.frames.leave(number, then.clone()));
     }
 
-    /// What lies below page boundary `until`, which is not above SAFE, is not in the log any more, whether it was
-    /// written or not. Its frames leave as [`evict`](Self::evict) says. The segments that lie wholly below, whose files
-    /// are removed when what says so is synced.
+    /// Truncates the log at page boundary `until`, which is not above SAFE, whether the records below were written or
+    /// not. Frames leave as in [`evict`](Self::evict). Returns the segments wholly below; the caller removes their
+    /// files when the record that drops them is synced.
     pub(crate) fn truncate(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) -> Vec<Arc<Segment>> {
         assert_eq!(until.in_page(), 0);
         self.bounds.raise_begin(until, &self.domain);
         let _turn = self.turns.evicting.lock();
-        self.let_out(until, then);
+        self.remove_frames(until, then);
         self.segments.truncate(until)
     }
 
-    /// The segment that has an address below FLUSHED. Whoever does not hold BEGIN looks at it again if there is none.
+    /// The segment that has an address below FLUSHED. A caller that does not hold BEGIN checks BEGIN again if there is
+    /// none.
     ///
     /// # Errors
     /// If none has.
@@ -213,32 +221,32 @@ impl HotLog {
     }
 }
 
-/// A record that nobody knows yet. Dropping it gives it up: it stays invalid.
+/// A record that no other thread knows yet. Dropping it gives it up: the record stays invalid.
 #[derive(Debug)]
-pub(crate) struct Raw<'p> {
+pub(crate) struct UnlinkedRecord<'p> {
     address: Address,
     /// `None` once it is live.
     record: Option<Record<'p>>,
 }
 
-impl Raw<'_> {
+impl UnlinkedRecord<'_> {
     /// Where it is.
     pub(crate) fn address(&self) -> Address {
         self.address
     }
 
-    /// Sets what is before it in its chain.
+    /// Sets the link to the record before it in its chain.
     pub(crate) fn set_link(&self, link: Link) {
         self.record.expect("it is not live").set_link(link);
     }
 
-    /// Others know it now.
+    /// Marks the record as known to other threads.
     pub(crate) fn made_known(mut self) {
         self.record = None;
     }
 }
 
-impl Drop for Raw<'_> {
+impl Drop for UnlinkedRecord<'_> {
     fn drop(&mut self) {
         if let Some(record) = self.record {
             record.invalidate();

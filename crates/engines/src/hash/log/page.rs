@@ -1,11 +1,11 @@
-//! A page of the hot log as it is in a file (`docs/format/hash.md`, "Page" and "Record").
+//! A page of the hot log in its file form (`docs/format/hash.md`, "Page" and "Record").
 
 use std::iter;
 
 use ecotone_substrate::{
     codec::Malformed,
     limits,
-    state::{Kind, State},
+    record_header::{HeaderKind, RecordHeader},
 };
 use ecotone_sys::{
     checksum::crc32c,
@@ -19,9 +19,9 @@ use super::{
 
 const FORM: u8 = 1;
 
-/// Where a page is. Its checksum covers all of it.
+/// Location of a page. The page's checksum covers all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct PageLocation {
     /// Identity of the file.
     pub file: u64,
     /// The file's birth.
@@ -31,11 +31,11 @@ pub struct Place {
 }
 
 /// Fills `page` with a page below SAFE, whose words begin at `first`.
-pub(super) fn encode(words: &Words, first: usize, place: Place, page: &mut [u8]) {
+pub(super) fn encode(words: &Words, first: usize, place: PageLocation, page: &mut [u8]) {
     words.copy_out(first, page);
     let mut used = PAGE_HEADER as usize;
     while let Some(chain) = chain_at(page, used).filter(|chain| chain.capacity() > 0) {
-        let state = State::from_word(word_at(page, used + WORD)).stored();
+        let state = RecordHeader::from_word(word_at(page, used + WORD)).stored();
         page[used + WORD..][..WORD].copy_from_slice(&state.word().to_le_bytes());
         used += Record::bytes(chain.capacity()) as usize;
     }
@@ -46,7 +46,7 @@ pub(super) fn encode(words: &Words, first: usize, place: Place, page: &mut [u8])
     page[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// A page of a file, whose checksum is right.
+/// A page of a file with a correct checksum.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
     bytes: &'a [u8],
@@ -55,23 +55,23 @@ pub struct Page<'a> {
     used: usize,
 }
 
-/// A record of a file.
+/// A record in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored<'a> {
     /// The record before it in its chain.
     pub link: Link,
-    /// What it says of its key.
-    pub kind: Kind,
+    /// Whether the record is a value or a tombstone.
+    pub kind: HeaderKind,
     /// The key.
     pub key: &'a [u8],
-    /// The value; empty if it says that there is none.
+    /// The value; empty for a tombstone.
     pub value: &'a [u8],
-    /// Bytes of all of it, with what it leaves empty.
+    /// Bytes of the whole record, unused capacity included.
     bytes: u64,
 }
 
 impl Stored<'_> {
-    /// Bytes of all of it, with what it leaves empty.
+    /// Bytes of the whole record, unused capacity included.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -79,7 +79,7 @@ impl Stored<'_> {
 
 impl<'a> Page<'a> {
     /// The page in these bytes.
-    pub fn parse(bytes: &'a [u8], place: Place) -> Result<Page<'a>, Malformed> {
+    pub fn parse(bytes: &'a [u8], place: PageLocation) -> Result<Page<'a>, Malformed> {
         let fail = |offset, what| Err(Malformed::new(offset, what));
         let Some((bytes, _)) = bytes.split_at_checked(PAGE as usize) else { return fail(0, "the page is too short") };
         if bytes[..4] != checksum(place, bytes).to_le_bytes() {
@@ -110,30 +110,30 @@ impl<'a> Page<'a> {
         let Some(chain) = chain_at(&self.bytes[..self.used], at).filter(|_| at >= PAGE_HEADER as usize) else {
             return fail("there is no record where one is named");
         };
-        let (state, bytes) = (State::from_word(word_at(self.bytes, at + WORD)), Record::bytes(chain.capacity()));
+        let (state, bytes) = (RecordHeader::from_word(word_at(self.bytes, at + WORD)), Record::bytes(chain.capacity()));
         if chain.capacity() == 0 || at + bytes as usize > self.used || !chain.is_storable() {
             return fail("a record has a form that none has");
         }
         let (key_len, value_len) = (state.key_len(), state.value_len());
         let len = key_len + value_len;
         let fits = len <= limits::MAX_RECORD && Record::capacity_for(len) <= chain.capacity();
-        if state != state.stored() || !fits || (state.kind() == Kind::Tombstone && value_len > 0) {
+        if state != state.stored() || !fits || (state.kind() == HeaderKind::Tombstone && value_len > 0) {
             return fail("a record has lengths or a kind that none has");
         }
         let (key, rest) = self.bytes[at + 2 * WORD..].split_at(key_len);
         Ok(Stored { link: chain.link(), kind: state.kind(), key, value: &rest[..value_len], bytes })
     }
 
-    /// The record at an address that a chain names, where no record is that was given up.
+    /// The record at an address that a chain names. A record that was given up is an error.
     pub(crate) fn linked(&self, address: Address) -> Result<Stored<'a>, Malformed> {
         let record = self.record(address)?;
-        if record.kind == Kind::Invalid {
+        if record.kind == HeaderKind::Invalid {
             return Err(Malformed::new(address.in_page() as usize, "a chain has a record that was given up"));
         }
         Ok(record)
     }
 
-    /// All of its records, those that were given up too. After a malformed one there is none.
+    /// All records, those that were given up too. Ends after a malformed one.
     pub fn records(self) -> impl Iterator<Item = Result<(Address, Stored<'a>), Malformed>> {
         let at = move |offset: u64| {
             let address = self.address.plus(offset);
@@ -155,7 +155,7 @@ fn chain_at(bytes: &[u8], at: usize) -> Option<Chain> {
     (at + 2 * WORD <= bytes.len()).then(|| Chain::from_word(word_at(bytes, at)))
 }
 
-fn checksum(place: Place, page: &[u8]) -> u32 {
+fn checksum(place: PageLocation, page: &[u8]) -> u32 {
     let sum = crc32c(crc32c(0, &place.file.to_le_bytes()), &place.birth.to_le_bytes());
     crc32c(sum, &page[4..PAGE as usize])
 }

@@ -2,7 +2,7 @@
 
 use ecotone_substrate::{
     limits,
-    state::{self, Kind, State, StateWord},
+    record_header::{self, HeaderKind, RecordHeader, RecordHeaderWord},
 };
 use ecotone_sys::{
     prefetch::prefetch_read,
@@ -12,12 +12,12 @@ use ecotone_sys::{
 
 use super::address::Link;
 
-/// Words of it in as many lines as a record of a hundred bytes lies in, wherever it begins.
+/// Indexes of words, one in each cache line of a record of a hundred bytes, wherever it begins.
 pub(in crate::hash) const IN_ITS_LINES: [usize; 3] = [0, 8, 15];
 /// Words before the key.
 const HEADER_WORDS: usize = 2;
 
-/// The first word of a record: the one before it in its chain, and how much room it has.
+/// The first word of a record: the link to the record before it in its chain, and its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chain(u64);
 
@@ -34,39 +34,39 @@ impl Chain {
         Chain(word)
     }
 
-    /// The record before it.
+    /// The link to the record before it.
     pub(super) const fn link(self) -> Link {
         Link::from_bits(self.0)
     }
 
-    /// Words for key and value; 0 where no record is.
+    /// Words for key and value; 0 if there is no record.
     pub(super) const fn capacity(self) -> usize {
         (self.0 >> CAPACITY_SHIFT & CAPACITY) as usize
     }
 
-    /// Whether a file may have it: it names a record of the log or none, and what is reserved is zero.
+    /// Whether the word may be in a file: it names a record of the log or none, and its reserved bits are zero.
     pub(super) fn is_storable(self) -> bool {
         let capacity = self.capacity();
         capacity <= Record::capacity_for(limits::MAX_RECORD)
-            && !self.link().is_copy()
+            && !self.link().is_cached()
             && self == Chain::new(capacity, self.link())
     }
 }
 
-/// Where the words of a record are.
+/// A record's words in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
-    /// From its first one to the end of its frame.
+    /// From the record's first word to the end of its frame.
     words: &'a [AtomicU64],
 }
 
 impl<'a> Record<'a> {
-    /// Words that a record needs for key and value together.
+    /// Words that a key and a value of `bytes` bytes together need.
     pub(crate) const fn capacity_for(bytes: usize) -> usize {
         bytes.div_ceil(WORD)
     }
 
-    /// Bytes of a record of so many words of key and value.
+    /// Bytes of a record with this capacity.
     pub(crate) const fn bytes(capacity: usize) -> u64 {
         ((HEADER_WORDS + capacity) * WORD) as u64
     }
@@ -77,13 +77,13 @@ impl<'a> Record<'a> {
         Record { words: &words[at..] }
     }
 
-    /// Fills a raw record, which nobody else may know yet. Without a value it is a tombstone. A link is set before it
-    /// is made known.
+    /// Fills a raw record, which no other thread may know yet. Without a value it is a tombstone. The link is set
+    /// before the record is made known.
     pub(super) fn fill(&self, key: &[u8], value: Option<&[u8]>) {
         let capacity = Self::capacity_for(key.len() + value.map_or(0, <[u8]>::len));
         copy_in(&self.words[HEADER_WORDS..], key);
         self.set_value(key.len(), value.unwrap_or_default());
-        self.state_word().set(State::live(key.len(), value.map(<[u8]>::len)));
+        self.state_word().set(RecordHeader::live(key.len(), value.map(<[u8]>::len)));
         self.chain_word().store(Chain::new(capacity, Link::NONE).0, Ordering::Relaxed);
     }
 
@@ -96,26 +96,26 @@ impl<'a> Record<'a> {
     /// Gives a raw record up.
     pub(super) fn invalidate(&self) {
         let state = self.state_word();
-        state.set(state.peek().with_kind(Kind::Invalid));
+        state.set(state.peek().with_kind(HeaderKind::Invalid));
     }
 
-    /// The record before it in its chain.
+    /// The link to the record before it in its chain.
     #[inline]
     pub(crate) fn link(&self) -> Link {
         self.chain().link()
     }
 
-    /// Words for key and value; 0 where no record is.
+    /// Words for key and value; 0 if there is no record.
     pub(crate) fn capacity(&self) -> usize {
         self.chain().capacity()
     }
 
-    /// Lengths, kind and seal, as they are now. It may be locked.
-    pub(crate) fn state(&self) -> State {
+    /// Current lengths, kind and seal. The record may be locked.
+    pub(crate) fn state(&self) -> RecordHeader {
         self.state_word().load()
     }
 
-    /// Whether it is of this key. The key never changes once the record is live, so that needs no lock.
+    /// Whether the record has this key. The key never changes once the record is live, so that needs no lock.
     #[inline]
     pub(crate) fn has_key(&self, key: &[u8]) -> bool {
         self.state_word().peek().key_len() == key.len() && begin_with(&self.words[HEADER_WORDS..], key)
@@ -127,28 +127,28 @@ impl<'a> Record<'a> {
         copy_out(&self.words[HEADER_WORDS..], key);
     }
 
-    /// Asks for its first lines, as far as the frame goes on.
+    /// Prefetches the record's first cache lines, as far as the frame goes on.
     #[inline]
     pub(crate) fn prefetch(&self) {
         IN_ITS_LINES.iter().filter_map(|word| self.words.get(*word)).for_each(prefetch_read);
     }
 
-    /// Copies the value of one moment to `value`, and says what the record was then.
+    /// Copies a consistent value to `value`, and returns the header that belongs to it.
     #[inline]
-    pub(crate) fn read(&self, value: &mut Vec<u8>) -> State {
+    pub(crate) fn read(&self, value: &mut Vec<u8>) -> RecordHeader {
         self.state_word().read(|state| {
             value.resize(state.value_len(), 0);
             self.copy_value(state.key_len(), value);
         })
     }
 
-    /// Locks it, against all who change it and all who read it.
+    /// Locks the record against writers and readers.
     pub(crate) fn lock(&self) -> Locked<'a> {
         Locked { record: *self, lock: self.state_word().lock() }
     }
 
-    /// Locks it if nothing has changed since it was in this state.
-    pub(crate) fn lock_from(&self, state: State) -> Option<Locked<'a>> {
+    /// Locks the record if its header is still `state`.
+    pub(crate) fn lock_from(&self, state: RecordHeader) -> Option<Locked<'a>> {
         Some(Locked { record: *self, lock: self.state_word().lock_from(state)? })
     }
 
@@ -160,8 +160,8 @@ impl<'a> Record<'a> {
         &self.words[0]
     }
 
-    fn state_word(&self) -> StateWord<'a> {
-        StateWord::new(&self.words[1])
+    fn state_word(&self) -> RecordHeaderWord<'a> {
+        RecordHeaderWord::new(&self.words[1])
     }
 
     /// Copies the bytes behind a key of this length.
@@ -195,16 +195,16 @@ impl<'a> Record<'a> {
 #[derive(Debug)]
 pub(crate) struct Locked<'a> {
     record: Record<'a>,
-    lock: state::Locked<'a>,
+    lock: record_header::Locked<'a>,
 }
 
 impl Locked<'_> {
-    /// What it was when it was locked.
-    pub(crate) fn state(&self) -> State {
+    /// The header when the record was locked.
+    pub(crate) fn state(&self) -> RecordHeader {
         self.lock.state()
     }
 
-    /// Whether a value of this length has room.
+    /// Whether a value of this length fits.
     pub(crate) fn has_room(&self, value_len: usize) -> bool {
         Record::capacity_for(self.state().key_len() + value_len) <= self.record.capacity()
     }
@@ -215,15 +215,15 @@ impl Locked<'_> {
         self.record.copy_value(self.state().key_len(), value);
     }
 
-    /// Gives it another value, which has room, or none. It is not sealed, and its address was not below READ_ONLY under
-    /// the pin of this change.
+    /// Replaces the value by one that fits, or by none. The record is not sealed, and its address was not below
+    /// READ_ONLY under the pin of this change.
     pub(crate) fn replace(&mut self, value: Option<&[u8]>) {
         assert!(!self.state().sealed() && self.has_room(value.map_or(0, <[u8]>::len)));
         self.record.set_value(self.state().key_len(), value.unwrap_or_default());
         self.lock.changed(value.map(<[u8]>::len));
     }
 
-    /// Nobody will change it again.
+    /// Seals the record: it does not change again.
     pub(crate) fn seal(&mut self) {
         self.lock.seal();
     }

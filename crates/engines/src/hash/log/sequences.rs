@@ -1,4 +1,4 @@
-//! Which sequences of the database's log are in pages that are not durable (decision 10, invariant 14).
+//! Tracks which sequences of the database's log are in pages that are not durable (decision 10, invariant 14).
 
 use ecotone_substrate::Seq;
 
@@ -8,7 +8,7 @@ use super::{
 };
 
 impl HotLog {
-    /// A record was linked whose operation has this sequence.
+    /// Notes the sequence of a record that was linked.
     pub(crate) fn note(&self, record: Address, seq: Seq) {
         // A frame that has left memory is durable.
         if let Some(frame) = self.frames.get(record, &self.domain.pin()) {

@@ -1,10 +1,10 @@
-//! Where the hot log ends: allocation by compare-and-swap (decision 10, invariants 9 and 10).
+//! The end of the hot log: allocation by compare-and-swap (decision 10, invariants 9 and 10).
 
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
 use super::address::{Address, PAGE, PAGE_HEADER};
 
-/// TAIL, and up to where frames are in the ring.
+/// TAIL, and the end of the frames in the ring.
 #[derive(Debug)]
 pub(super) struct Tail {
     next: AtomicU64,
@@ -12,13 +12,13 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// An end at a page boundary, with nothing covered.
+    /// A tail at a page boundary, with no frames in the ring yet.
     pub(super) fn new(at: Address) -> Tail {
         assert_eq!(at.in_page(), 0);
         Tail { next: AtomicU64::new(at.get()), covered: AtomicU64::new(at.get()) }
     }
 
-    /// What has been given out lies below.
+    /// TAIL: all allocated space lies below.
     pub(super) fn get(&self) -> Address {
         Address::new(self.next.load(Ordering::Acquire))
     }
@@ -28,18 +28,19 @@ impl Tail {
         Address::new(self.covered.load(Ordering::Acquire))
     }
 
-    /// Frames up to here are in the ring, so allocation may go on to there.
+    /// Records that frames up to here are in the ring, so that allocation may go on to there.
     pub(super) fn cover(&self, until: Address) {
         self.covered.fetch_max(until.get(), Ordering::Release);
     }
 
-    /// Gives out the place of a record. `None` if its end is not covered.
+    /// Allocates a record. `None` if there is no frame for its end.
     pub(super) fn allocate(&self, bytes: u64) -> Option<Address> {
         let mut tail = self.get();
         loop {
             let place = place(tail, bytes);
             let end = place.plus(bytes);
-            // Whoever reads TAIL behind the record sees the frame too: this acquires it, the exchange passes it on.
+            // A thread that reads TAIL above the record must see the frame too: this load acquires it, the exchange
+            // passes it on.
             if end.get() > self.covered.load(Ordering::Acquire) {
                 return None;
             }
@@ -50,7 +51,7 @@ impl Tail {
         }
     }
 
-    /// Ends the page in which the log ends, so that the next record begins one. TAIL of then.
+    /// Closes the page in which the log ends, so that the next record begins a page. Returns the old TAIL.
     pub(super) fn close_page(&self) -> Address {
         let mut tail = self.get();
         loop {
@@ -67,7 +68,7 @@ impl Tail {
     }
 }
 
-/// Where a record goes when the log ends at `tail`: there, or on the next page if it does not fit.
+/// Address of a record when the log ends at `tail`: there, or on the next page if it does not fit.
 fn place(tail: Address, bytes: u64) -> Address {
     let here = if tail.in_page() == 0 { tail.plus(PAGE_HEADER) } else { tail };
     if here.in_page() + bytes <= PAGE { here } else { here.page_end().plus(PAGE_HEADER) }

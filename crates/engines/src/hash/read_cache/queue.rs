@@ -1,5 +1,5 @@
-//! One of the two queues of copies: a log of frames that copies are appended to and that gives up its oldest frame
-//! (decision 10, invariant 26).
+//! One of the two queues of the read cache: a log of frames. Entries are appended at its end, and its oldest frame is
+//! evicted (decision 10, invariant 26).
 
 use std::sync::Arc;
 
@@ -10,57 +10,58 @@ use ecotone_sys::{
     words::Words,
 };
 
-use super::{copy::CachedRecord, place::Place};
+use super::{address::CachedEntryAddress, entry::CachedRecord};
 use crate::hash::log::Address;
 
 /// Words of a frame.
 const FRAME_WORDS: u64 = Address::words_of_a_frame() as u64;
 
-/// A frame by its number, which no other has in the life of the queue.
+/// A frame with its number, which is unique in the queue.
 #[derive(Debug)]
 struct Frame {
     number: u64,
     words: Words,
 }
 
-/// Numbers of frames that rise as graces pass.
+/// Frame numbers that rise as grace periods pass.
 #[derive(Debug, Default)]
 struct Marks {
-    /// In frames below, every copy is whole. Some were given up.
+    /// In frames below, every entry is complete. Some were given up.
     settled: AtomicU64,
-    /// Nobody looks at frames below.
+    /// No thread can see frames below.
     unseen: AtomicU64,
 }
 
-/// A queue. Anybody appends and looks; one thread at a time lets frames in and out.
+/// A queue. Any thread appends and reads; one thread at a time adds and removes frames.
 #[derive(Debug)]
 pub(super) struct Queue {
     domain: Arc<Domain>,
     ring: Box<[Slot<Frame>]>,
-    /// The word behind the last copy.
+    /// The word behind the last entry.
     end: AtomicU64,
     /// The word behind the last frame in the ring.
     covered: AtomicU64,
-    /// Up to where [`settled`](Self::settled) will come.
+    /// The number up to which [`settled`](Self::settled) will rise.
     settling: AtomicU64,
     marks: Arc<Marks>,
 }
 
 impl Queue {
-    /// An empty queue that never has more than so many frames.
+    /// An empty queue of at most `frames` frames.
     pub(super) fn new(domain: &Arc<Domain>, frames: usize) -> Queue {
         let ring = (0..frames.next_power_of_two()).map(|_| Slot::new(domain, None)).collect();
         let [end, covered, settling] = std::array::from_fn(|_| AtomicU64::new(0));
         Queue { domain: domain.clone(), ring, end, covered, settling, marks: Arc::default() }
     }
 
-    /// Gives out so many words, which lie in one frame. `None` if no frame is there for them.
+    /// Allocates `words` words in one frame. `None` if there is no frame for them.
     pub(super) fn allocate(&self, words: u64) -> Option<u64> {
         let mut end = self.end.load(Ordering::Acquire);
         loop {
             let left = FRAME_WORDS - end % FRAME_WORDS;
             let first = if words <= left { end } else { end + left };
-            // Whoever reads the end behind a copy sees its frame too: this acquires it, the exchange passes it on.
+            // A thread that reads an end above the entry must see its frame too: this load acquires it, the exchange
+            // passes it on.
             if words > FRAME_WORDS || first + words > self.covered.load(Ordering::Acquire) {
                 return None;
             }
@@ -71,19 +72,20 @@ impl Queue {
         }
     }
 
-    /// The copy at a word of this queue modulo [`Place::WORDS`]. It was met under the pin, so its frame stays.
+    /// The entry at a word of this queue modulo [`CachedEntryAddress::WORDS`]. It was found under the pin, so its frame
+    /// stays.
     #[inline]
     pub(super) fn get<'p>(&'p self, word: u64, pin: &'p Pin<'_>) -> CachedRecord<'p> {
         let number = word / FRAME_WORDS;
         let frame = self.ring[number as usize & (self.ring.len() - 1)].load(pin);
-        let frame = frame.filter(|frame| frame.number % (Place::WORDS / FRAME_WORDS) == number);
+        let frame = frame.filter(|frame| frame.number % (CachedEntryAddress::WORDS / FRAME_WORDS) == number);
         CachedRecord::new(
             &frame.expect("a copy that is met under a pin stays as long").words,
             (word % FRAME_WORDS) as usize,
         )
     }
 
-    /// The copy that begins at this word, if one does, and the word behind it. The frame is in the ring.
+    /// The entry that begins at this word, if there is one, and the word behind it. The frame must be in the ring.
     pub(super) fn next<'p>(&'p self, word: u64, number: u64, pin: &'p Pin<'_>) -> Option<(CachedRecord<'p>, u64)> {
         let inside = word / FRAME_WORDS == number;
         let frame = self.slot(number).load(pin).filter(|_| inside).filter(|frame| frame.number == number)?;
@@ -96,23 +98,22 @@ impl Queue {
         number * FRAME_WORDS
     }
 
-    /// Whether it has no frame more than the one in which it ends.
+    /// Whether the queue has no frame beyond the one in which it ends.
     pub(super) fn lacks_frame(&self) -> bool {
         self.covered.load(Ordering::Acquire).saturating_sub(self.end.load(Ordering::Acquire)) < FRAME_WORDS
     }
 
-    /// Number of the frame in which it ends.
+    /// Number of the frame in which the queue ends.
     pub(super) fn last(&self) -> u64 {
         self.end.load(Ordering::Acquire) / FRAME_WORDS
     }
 
-    /// Number that the next frame gets.
+    /// Number of the next frame.
     pub(super) fn next_number(&self) -> u64 {
         self.covered.load(Ordering::Acquire) / FRAME_WORDS
     }
 
-    /// Lets the block in as the next frame. Its place in the ring is free, since there are never more frames than
-    /// places.
+    /// Adds the block as the next frame. Its place in the ring is free, since there are never more frames than places.
     pub(super) fn enter(&self, block: Block) {
         let number = self.next_number();
         let frame = Frame { number, words: Words::new(block) };
@@ -120,8 +121,8 @@ impl Queue {
         self.covered.store((number + 1) * FRAME_WORDS, Ordering::Release);
     }
 
-    /// Lets [`settled`](Self::settled) follow the end, when all are unpinned who may still fill a copy before that. Who
-    /// waits for that calls it again and again, and leaves one action.
+    /// Raises [`settled`](Self::settled) to the current end when all threads have unpinned that may still fill an entry
+    /// before that. A waiting caller calls this again and again, and at most one action is pending.
     pub(super) fn settle(&self) {
         let (last, marks) = (self.last(), self.marks.clone());
         if last > self.settling.swap(last, Ordering::Relaxed) {
@@ -129,24 +130,24 @@ impl Queue {
         }
     }
 
-    /// In frames below this one, every copy is whole.
+    /// In frames below this one, every entry is complete.
     pub(super) fn settled(&self) -> u64 {
         self.marks.settled.load(Ordering::Acquire)
     }
 
-    /// No copy in the frames below this one is named by a chain any more. [`unseen`](Self::unseen) follows when all are
-    /// unpinned who may have met one.
+    /// Says that no chain names an entry in the frames below this one any more. [`unseen`](Self::unseen) follows when
+    /// all threads have unpinned that may have found one.
     pub(super) fn give_up(&self, below: u64) {
         let marks = self.marks.clone();
         self.domain.bump(move || _ = marks.unseen.fetch_max(below, Ordering::AcqRel));
     }
 
-    /// Nobody looks at the frames below this one.
+    /// No thread can see the frames below this one.
     pub(super) fn unseen(&self) -> u64 {
         self.marks.unseen.load(Ordering::Acquire)
     }
 
-    /// Takes a frame out that nobody looks at. Its block goes to `then`.
+    /// Removes a frame that no thread can see. Its block goes to `then`.
     pub(super) fn leave(&self, number: u64, then: impl FnOnce(Block) + Send + 'static) {
         self.slot(number).swap(None, |frame| then(frame.words.into_block()));
     }

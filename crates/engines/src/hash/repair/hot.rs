@@ -1,4 +1,4 @@
-//! What can be read of the hot log: every page that verifies.
+//! Salvage of the hot log: reads every page that verifies.
 
 use std::{result, sync::Arc};
 
@@ -8,24 +8,24 @@ use ecotone_substrate::{
     limits,
     memory::Component,
     storage::{self, Access, File},
-    table::{Name, Role},
+    table::{FileIdentity, FileRole},
 };
 use ecotone_sys::chunk::Size;
 
 use super::Visit;
-use crate::hash::log::{Address, Kind, PAGE, Page, Place};
+use crate::hash::log::{Address, HeaderKind, PAGE, Page, PageLocation};
 
 /// Reads the pages of one segment.
 pub(super) struct Pages {
-    name: Name,
+    name: FileIdentity,
     file: Arc<dyn File>,
     frame: storage::Block,
 }
 
 impl Pages {
-    /// Those of a segment, of which the header is not looked at.
-    pub(super) fn open(environment: &Environment, name: Name) -> Result<Pages> {
-        let file = environment.storage.open(Role::Segment.file(name), Access::Cached)?;
+    /// Opens a segment without checking its header.
+    pub(super) fn open(environment: &Environment, name: FileIdentity) -> Result<Pages> {
+        let file = environment.storage.open(FileRole::Segment.file(name), Access::Cached)?;
         let frame = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
         Ok(Pages { name, file, frame })
     }
@@ -35,10 +35,10 @@ impl Pages {
         self.file.len()
     }
 
-    /// Gives the records of the page at an address, which begins at an offset.
+    /// Passes the records of the page at an address, which begins at an offset, to `visit`.
     ///
     /// # Errors
-    /// Those of `visit`. What is wrong with the page is in the result.
+    /// Those of `visit`. The result says what is wrong with the page.
     pub(super) fn each(
         &mut self,
         offset: u64,
@@ -51,7 +51,7 @@ impl Pages {
         }
     }
 
-    /// The same of a page that says where it is, if that is not below `begin`. Whether it verifies.
+    /// The same for a page that names its own address, if that is not below `begin`. Returns whether the page verifies.
     pub(super) fn at_least(&mut self, offset: u64, begin: Address, visit: &mut Visit<'_>) -> Result<bool> {
         if self.read(offset).is_err() {
             return Ok(false);
@@ -66,8 +66,8 @@ impl Pages {
     }
 
     fn visit(&self, offset: u64, address: Address, visit: &mut Visit<'_>) -> Result<result::Result<(), Error>> {
-        let id = Role::Segment.file(self.name);
-        let place = Place { file: id.identity(), birth: self.name.birth, address };
+        let id = FileRole::Segment.file(self.name);
+        let place = PageLocation { file: id.identity(), birth: self.name.birth, address };
         let page = match Page::parse(&self.frame[..limits::PAGE], place) {
             Ok(page) => page,
             Err(malformed) => return Ok(Err(malformed.at(id, offset))),
@@ -78,15 +78,15 @@ impl Pages {
                 Err(malformed) => return Ok(Err(malformed.at(id, offset))),
             };
             match record.kind {
-                Kind::Invalid => {}
-                Kind::Value => visit(record.key, Some(record.value))?,
-                Kind::Tombstone => visit(record.key, None)?,
+                HeaderKind::Invalid => {}
+                HeaderKind::Value => visit(record.key, Some(record.value))?,
+                HeaderKind::Tombstone => visit(record.key, None)?,
             }
         }
         Ok(Ok(()))
     }
 
-    /// Where an address is in the file of a segment that begins at `from`.
+    /// The offset of an address in the file of a segment that begins at `from`.
     pub(super) fn offset(from: Address, address: Address) -> u64 {
         PAGE + (address.get() - from.get())
     }

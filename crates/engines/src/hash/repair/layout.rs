@@ -1,4 +1,4 @@
-//! What a hash keyspace consists of, as root and log tell, or as far as they do (decision 7, "Hash keyspaces").
+//! The files of a hash keyspace, as far as checkpoint and log name them (decision 7, "Hash keyspaces").
 
 use ecotone_substrate::{Error, Result};
 
@@ -6,15 +6,15 @@ use crate::{
     files::RECORD,
     hash::{
         blob,
-        structure::{Change, Structure},
+        structure::{HashManifest, ManifestEdit},
     },
 };
 
-/// The files of a keyspace while structural records are replayed.
+/// The files of a keyspace during the replay of structural records.
 #[derive(Debug)]
 pub struct Layout {
-    structure: Structure,
-    /// Whether all records so far fit to how the keyspace began, and that is known.
+    structure: HashManifest,
+    /// Whether the keyspace's first state is known and all records so far fit to it.
     fits: bool,
     has_durable: bool,
 }
@@ -22,45 +22,45 @@ pub struct Layout {
 /// The files of a keyspace.
 #[derive(Debug)]
 pub struct Known {
-    /// As they were when that was known last.
-    pub(super) structure: Structure,
-    /// Whether these are all that count.
+    /// The last known state.
+    pub(super) structure: HashManifest,
+    /// Whether the state names all live files.
     pub(super) is_settled: bool,
-    /// Whether it is known up to where the hot log is durable: that stands in roots.
+    /// Whether the durable end of the hot log is known. Checkpoints hold it.
     pub(super) has_durable: bool,
 }
 
 impl Layout {
-    /// As the root in the manifest has it.
+    /// The state in the checkpoint of the manifest.
     ///
     /// # Errors
-    /// `Corruption` if it is no root, `NewerFormat`.
+    /// `Corruption` if it is no checkpoint, `NewerFormat`.
     pub fn open(keyspace: u32, blob: &[u8]) -> Result<Layout> {
         let place = format!("the root of keyspace {keyspace} in the manifest");
         let (_, structure) = blob::decode(blob).map_err(|malformed| malformed.at(place, 0))?;
         Ok(Layout { structure, fits: true, has_durable: true })
     }
 
-    /// That of a logged keyspace of which the log has all records from its beginning on.
+    /// The state of a logged keyspace whose log has all records from its beginning on.
     pub fn empty() -> Layout {
         Layout { fits: true, ..Layout::unknown() }
     }
 
-    /// That of a keyspace whose beginning nobody knows.
+    /// The state of a keyspace whose beginning is unknown.
     pub fn unknown() -> Layout {
-        Layout { structure: Structure::new(0), fits: false, has_durable: false }
+        Layout { structure: HashManifest::new(0), fits: false, has_durable: false }
     }
 
-    /// Replays a structural record. One that does not fit what is known leaves it at that.
+    /// Replays a structural record. After one that does not fit, the state stays at the last known one.
     ///
     /// # Errors
-    /// `Corruption` if it is none, or does not fit; `NewerFormat`.
+    /// `Corruption` if it is no structural record, or does not fit; `NewerFormat`.
     pub fn replay(&mut self, body: &[u8]) -> Result<()> {
         if !self.fits {
             return Ok(());
         }
         self.fits = false;
-        let change = Change::decode(body).map_err(|malformed| malformed.at(RECORD, 0))?;
+        let change = ManifestEdit::decode(body).map_err(|malformed| malformed.at(RECORD, 0))?;
         (self.structure, _) = self.structure.after(&change).map_err(|what| Error::corruption(RECORD, 0, what))?;
         self.fits = true;
         Ok(())
@@ -74,7 +74,7 @@ impl Layout {
 }
 
 impl Known {
-    /// Whether these are all files that count.
+    /// Whether the state names all live files.
     pub fn is_settled(&self) -> bool {
         self.is_settled
     }

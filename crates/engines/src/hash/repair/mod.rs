@@ -1,4 +1,4 @@
-//! Reads what can be read of the files of a hash keyspace, the oldest records first (decision 7, "Hash keyspaces").
+//! Salvages the records of a hash keyspace from its files, the oldest first (decision 7, "Hash keyspaces").
 
 mod hot;
 mod layout;
@@ -7,23 +7,23 @@ use ecotone_substrate::{
     Result,
     environment::Environment,
     storage::FileId,
-    table::{File, Name},
+    table::{FileIdentity, FileRef},
 };
 
 use self::hot::Pages;
 pub use self::layout::{Known, Layout};
 use super::{
-    cold::{Remains, RunKind, Stretch},
+    cold::{HashRange, RunKind, RunSalvage},
     key::Key,
     log::{Address, PAGE},
-    structure::{LogFile, Structure},
+    structure::{HashManifest, LogFile},
 };
-use crate::repair::{Beginning, Findings};
+use crate::repair::{FirstPage, SalvageReport};
 
-/// Gets a key and its value; no value if it was deleted. What comes later of a key is newer.
+/// Receives a key and its value, or no value if the key was deleted. A later call for the same key is newer.
 pub type Visit<'v> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<()> + 'v;
 
-/// Gives all records that can be read to `visit`: bases, then deltas from old to new, then the hot log. `database` is
+/// Gives all readable records to `visit`: base runs, then delta runs from old to new, then the hot log. `database` is
 /// the identity that files must have, if it is known.
 ///
 /// # Errors
@@ -34,8 +34,8 @@ pub fn salvage(
     keyspace: u32,
     known: &Known,
     visit: &mut Visit<'_>,
-) -> Result<Findings> {
-    let mut salvage = Salvage { environment, database, keyspace, findings: Findings::default(), visit };
+) -> Result<SalvageReport> {
+    let mut salvage = Salvage { environment, database, keyspace, findings: SalvageReport::default(), visit };
     match known.is_settled {
         true => salvage.named(known)?,
         false => salvage.all(&known.structure)?,
@@ -47,14 +47,14 @@ struct Salvage<'s, 'v> {
     environment: &'s Environment,
     database: Option<u64>,
     keyspace: u32,
-    findings: Findings,
+    findings: SalvageReport,
     visit: &'s mut Visit<'v>,
 }
 
 impl Salvage<'_, '_> {
-    /// Reads what a structure names, and of that what counts.
+    /// Reads the visible records of the files that the known state names.
     fn named(&mut self, known: &Known) -> Result<()> {
-        let Structure { partitions, deltas, segments, begin, durable, .. } = &known.structure;
+        let HashManifest { partitions, deltas, segments, begin, durable, .. } = &known.structure;
         for part in partitions.iter().map(|partition| partition.part) {
             if let Some(base) = part.base {
                 self.run(base.number, Some(base.birth), &[part.stretch])?;
@@ -62,7 +62,7 @@ impl Salvage<'_, '_> {
         }
         for delta in deltas {
             let counts = partitions.iter().filter(|partition| partition.folded < delta.until);
-            let stretches: Vec<Stretch> = counts.map(|partition| partition.part.stretch).collect();
+            let stretches: Vec<HashRange> = counts.map(|partition| partition.part.stretch).collect();
             self.run(delta.file.number, Some(delta.file.birth), &stretches)?;
         }
         for segment in segments {
@@ -71,18 +71,19 @@ impl Salvage<'_, '_> {
         Ok(())
     }
 
-    /// Reads all files that there are, by what they say of themselves. What of them counts is not known for certain.
-    fn all(&mut self, last_known: &Structure) -> Result<()> {
+    /// Reads all files in the directory, by their own headers. Which of their records are visible is not known for
+    /// certain.
+    fn all(&mut self, last_known: &HashManifest) -> Result<()> {
         let files = self.environment.storage.list()?;
         let mut runs: Vec<(Age, u32)> = Vec::new();
         let mut segments: Vec<(u64, u32, u64)> = Vec::new();
         let mut begin = last_known.begin;
         for file in files.into_iter().filter(|file| file.keyspace() == Some(self.keyspace)) {
-            let Some(said) = self.findings.problems.survive(Beginning::read(self.environment, file))? else { continue };
+            let Some(said) = self.findings.problems.survive(FirstPage::read(self.environment, file))? else { continue };
             match file {
                 FileId::Table { number, .. } => {
                     let (birth, remains) =
-                        (said.birth(), Remains::open(self.environment, self.name(number, None, &said), said)?);
+                        (said.birth(), RunSalvage::open(self.environment, self.name(number, None, &said), said)?);
                     if let Some(RunKind::Delta { until, .. }) = remains.kind {
                         begin = begin.max(Address::new(until / PAGE * PAGE));
                     }
@@ -98,29 +99,29 @@ impl Salvage<'_, '_> {
         }
         runs.sort_unstable();
         for (_, number) in runs {
-            self.run(number, None, &[Stretch::ALL])?;
+            self.run(number, None, &[HashRange::ALL])?;
         }
         segments.sort_unstable();
         for (_, number, birth) in segments {
-            self.pages(File { number, birth }, begin)?;
+            self.pages(FileRef { number, birth }, begin)?;
         }
         Ok(())
     }
 
-    fn name(&self, number: u32, birth: Option<u64>, said: &Beginning) -> Name {
+    fn name(&self, number: u32, birth: Option<u64>, said: &FirstPage) -> FileIdentity {
         let (database, birth) = (self.database.unwrap_or(said.database()), birth.unwrap_or(said.birth()));
-        Name { database, keyspace: self.keyspace, number, birth }
+        FileIdentity { database, keyspace: self.keyspace, number, birth }
     }
 
-    /// Reads of a run what lies in some stretches.
-    fn run(&mut self, number: u32, birth: Option<u64>, stretches: &[Stretch]) -> Result<()> {
+    /// Reads the records of a run within some hash ranges.
+    fn run(&mut self, number: u32, birth: Option<u64>, stretches: &[HashRange]) -> Result<()> {
         let file = FileId::Table { keyspace: self.keyspace, number };
-        let Some(said) = self.findings.problems.survive(Beginning::read(self.environment, file))? else {
+        let Some(said) = self.findings.problems.survive(FirstPage::read(self.environment, file))? else {
             self.findings.doubtful.add((Vec::new(), None));
             return Ok(());
         };
         let name = self.name(number, birth, &said);
-        let mut remains = Remains::open(self.environment, name, said)?;
+        let mut remains = RunSalvage::open(self.environment, name, said)?;
         remains.problem.iter().for_each(|problem| self.findings.problems.add(problem));
         let hash_of = |key: &[u8]| Key::new(key, name.database).hash;
         let seen = remains.each(stretches, &hash_of, &mut |entry| (self.visit)(entry.key, entry.value))?;
@@ -133,11 +134,11 @@ impl Salvage<'_, '_> {
         Ok(())
     }
 
-    /// Reads the pages of a segment from `begin` up to `durable`, which must verify; and those behind as far as they
-    /// do, unless it is known that they do not count.
+    /// Reads the pages of a segment from `begin` up to `durable`, which must verify. Pages behind are read as far as
+    /// they verify, unless they are known not to count.
     fn segment(&mut self, segment: &LogFile, (begin, durable): (Address, Address), has_durable: bool) -> Result<()> {
-        let LogFile { file: File { number, birth }, from, .. } = *segment;
-        let name = Name { database: 0, keyspace: self.keyspace, number, birth };
+        let LogFile { file: FileRef { number, birth }, from, .. } = *segment;
+        let name = FileIdentity { database: 0, keyspace: self.keyspace, number, birth };
         let Some(mut pages) = self.findings.problems.survive(Pages::open(self.environment, name))? else {
             if from < durable {
                 self.findings.doubtful.add((Vec::new(), None));
@@ -162,8 +163,8 @@ impl Salvage<'_, '_> {
     }
 
     /// Reads all pages of a segment that verify and are not below `begin`.
-    fn pages(&mut self, File { number, birth }: File, begin: Address) -> Result<()> {
-        let name = Name { database: 0, keyspace: self.keyspace, number, birth };
+    fn pages(&mut self, FileRef { number, birth }: FileRef, begin: Address) -> Result<()> {
+        let name = FileIdentity { database: 0, keyspace: self.keyspace, number, birth };
         let Some(mut pages) = self.findings.problems.survive(Pages::open(self.environment, name))? else {
             return Ok(());
         };
@@ -177,8 +178,7 @@ impl Salvage<'_, '_> {
     }
 }
 
-/// What decides between two runs that nothing names: the greater one is the newer. One without a header is taken for
-/// the oldest.
+/// Orders two runs that nothing names: the greater one is the newer. A run without a header is taken for the oldest.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Age {
     Unknown,

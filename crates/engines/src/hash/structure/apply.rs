@@ -1,48 +1,48 @@
-//! What becomes of a structure by a change. What does not fit is damage when it comes from the log.
+//! Applies an edit to a structure. An edit from the log that does not fit is damage.
 
 use std::collections::BTreeSet;
 
-use super::{Change, Delta, File, LogFile, Misfit, Part, Partition, Structure};
+use super::{Delta, FileRef, HashManifest, InvalidEdit, LogFile, ManifestEdit, Partition, PartitionEntry};
 use crate::hash::log::Address;
 
-/// Files that are no part of a structure any more.
+/// Files that a structure does not name any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Gone {
-    /// Of the hot log.
-    pub segments: Vec<File>,
+pub struct ObsoleteFiles {
+    /// Segments of the hot log.
+    pub segments: Vec<FileRef>,
     /// Runs.
-    pub tables: Vec<File>,
+    pub tables: Vec<FileRef>,
 }
 
-impl Gone {
-    /// Numbers are given out again when their files are removed, and not before.
-    fn check(&self, next: &Structure) -> Result<(), Misfit> {
+impl ObsoleteFiles {
+    /// A file number is reused after its file is removed, and not before.
+    fn check(&self, next: &HashManifest) -> Result<(), InvalidEdit> {
         let numbers: BTreeSet<u32> = self.segments.iter().chain(&self.tables).map(|file| file.number).collect();
         let goes_and_stays = !numbers.is_empty() && next.numbers().any(|number| numbers.contains(&number));
         if goes_and_stays { Err("a file goes and stays") } else { Ok(()) }
     }
 }
 
-impl Structure {
-    /// This one after a change, and what is not needed any more.
-    pub fn after(&self, change: &Change) -> Result<(Structure, Gone), Misfit> {
-        let (mut next, mut gone) = (self.clone(), Gone::default());
+impl HashManifest {
+    /// The structure after a change, and the files that it does not need any more.
+    pub fn after(&self, change: &ManifestEdit) -> Result<(HashManifest, ObsoleteFiles), InvalidEdit> {
+        let (mut next, mut gone) = (self.clone(), ObsoleteFiles::default());
         match change {
-            Change::Segment(segment) => next.add_segment(*segment, &mut gone)?,
-            Change::Compact { comes, begin, durable, index_bits } => {
+            ManifestEdit::Segment(segment) => next.add_segment(*segment, &mut gone)?,
+            ManifestEdit::Compact { added, begin, durable, index_bits } => {
                 next.index_bits = *index_bits;
-                next.compact(*comes, (*begin, *durable), &mut gone)?;
+                next.compact(*added, (*begin, *durable), &mut gone)?;
             }
-            Change::Fold { goes, comes, folded } => next.fold(*goes, comes, *folded, &mut gone)?,
-            Change::Merge { goes, comes } => next.merge(goes, *comes, &mut gone)?,
+            ManifestEdit::Fold { deleted, added, folded } => next.fold(*deleted, added, *folded, &mut gone)?,
+            ManifestEdit::Merge { deleted, added } => next.merge(deleted, *added, &mut gone)?,
         }
         next.check()?;
         gone.check(&next)?;
         Ok((next, gone))
     }
 
-    /// The segment may be made for a stretch that has left the log meanwhile. Then it goes at once.
-    fn add_segment(&mut self, segment: LogFile, gone: &mut Gone) -> Result<(), Misfit> {
+    /// Adds a segment. The addresses of the segment may have left the log meanwhile; then it is dropped at once.
+    fn add_segment(&mut self, segment: LogFile, gone: &mut ObsoleteFiles) -> Result<(), InvalidEdit> {
         let follows = match self.segments.last() {
             Some(last) => last.end() == segment.from,
             None => segment.from <= self.begin,
@@ -57,53 +57,64 @@ impl Structure {
 
     fn compact(
         &mut self,
-        comes: Option<File>,
+        added: Option<FileRef>,
         (begin, durable): (Address, Address),
-        gone: &mut Gone,
-    ) -> Result<(), Misfit> {
+        gone: &mut ObsoleteFiles,
+    ) -> Result<(), InvalidEdit> {
         if begin <= self.begin {
             return Err("the hot log would begin before where it did");
         }
-        // A root that was taken since knows more of the end than who made the change.
+        // A checkpoint taken meanwhile may know a later durable end than the maker of the change.
         (self.begin, self.durable) = (begin, self.durable.max(durable));
-        self.deltas.extend(comes.map(|file| Delta { file, until: begin }));
+        self.deltas.extend(added.map(|file| Delta { file, until: begin }));
         self.drop_segments(gone);
         Ok(())
     }
 
-    fn drop_segments(&mut self, gone: &mut Gone) {
+    fn drop_segments(&mut self, gone: &mut ObsoleteFiles) {
         let below = self.segments.partition_point(|segment| segment.end() <= self.begin);
         gone.segments.extend(self.segments.drain(..below).map(|segment| segment.file));
     }
 
-    fn fold(&mut self, goes: Part, comes: &[Part], folded: Address, gone: &mut Gone) -> Result<(), Misfit> {
-        let Some(place) = self.partitions.iter().position(|partition| partition.part == goes) else {
+    fn fold(
+        &mut self,
+        deleted: PartitionEntry,
+        added: &[PartitionEntry],
+        folded: Address,
+        gone: &mut ObsoleteFiles,
+    ) -> Result<(), InvalidEdit> {
+        let Some(place) = self.partitions.iter().position(|partition| partition.part == deleted) else {
             return Err("a partition that is folded is not there");
         };
-        if comes.is_empty() || folded < self.partitions[place].folded {
+        if added.is_empty() || folded < self.partitions[place].folded {
             return Err("a partition would have less than before");
         }
-        let fresh = comes.iter().map(|part| Partition { part: *part, folded });
+        let fresh = added.iter().map(|part| Partition { part: *part, folded });
         self.partitions.splice(place..=place, fresh);
-        gone.tables.extend(goes.base);
+        gone.tables.extend(deleted.base);
         let needed = self.partitions.iter().map(|partition| partition.folded).min().unwrap_or(folded);
         let superseded = self.deltas.partition_point(|delta| delta.until <= needed);
         gone.tables.extend(self.deltas.drain(..superseded).map(|delta| delta.file));
         Ok(())
     }
 
-    fn merge(&mut self, goes: &[File], comes: Option<File>, gone: &mut Gone) -> Result<(), Misfit> {
-        let place = goes.first().and_then(|first| self.deltas.iter().position(|delta| delta.file == *first));
-        let there = place.and_then(|place| self.deltas.get(place..place + goes.len()));
+    fn merge(
+        &mut self,
+        deleted: &[FileRef],
+        added: Option<FileRef>,
+        gone: &mut ObsoleteFiles,
+    ) -> Result<(), InvalidEdit> {
+        let place = deleted.first().and_then(|first| self.deltas.iter().position(|delta| delta.file == *first));
+        let there = place.and_then(|place| self.deltas.get(place..place + deleted.len()));
         let Some((place, neighbours)) =
-            place.zip(there).filter(|(_, there)| there.iter().map(|delta| delta.file).eq(goes.iter().copied()))
+            place.zip(there).filter(|(_, there)| there.iter().map(|delta| delta.file).eq(deleted.iter().copied()))
         else {
             return Err("deltas that are merged are no neighbours");
         };
-        let until = neighbours[goes.len() - 1].until;
-        let merged = comes.map(|file| Delta { file, until });
-        self.deltas.splice(place..place + goes.len(), merged);
-        gone.tables.extend_from_slice(goes);
+        let until = neighbours[deleted.len() - 1].until;
+        let merged = added.map(|file| Delta { file, until });
+        self.deltas.splice(place..place + deleted.len(), merged);
+        gone.tables.extend_from_slice(deleted);
         Ok(())
     }
 }

@@ -1,30 +1,30 @@
-//! What root and structural records are made of (`docs/format/hash.md`).
+//! Encodings shared by the root and structure edits (`docs/format/hash.md`).
 
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
-use super::{File, LogFile, MAX_INDEX_BITS, Part};
+use super::{FileRef, LogFile, MAX_INDEX_BITS, PartitionEntry};
 use crate::hash::{
-    cold::Stretch,
+    cold::HashRange,
     log::{Address, PAGE},
 };
 
 pub(in crate::hash) fn push_segment(w: &mut Writer, segment: LogFile) {
-    File::encode(Some(segment.file), w);
+    FileRef::encode(Some(segment.file), w);
     w.u64(segment.from.get()).u64(segment.bytes);
 }
 
-pub(in crate::hash) fn push_part(w: &mut Writer, part: Part) {
+pub(in crate::hash) fn push_part(w: &mut Writer, part: PartitionEntry) {
     w.u8(part.stretch.bits()).u8(part.stretch.number());
-    File::encode(part.base, w);
+    FileRef::encode(part.base, w);
 }
 
 pub(in crate::hash) fn segment(r: &mut Reader<'_>) -> Result<LogFile, Malformed> {
-    Ok(LogFile { file: File::decode_some(r)?, from: address(r)?, bytes: r.u64()? })
+    Ok(LogFile { file: FileRef::decode_some(r)?, from: address(r)?, bytes: r.u64()? })
 }
 
-pub(in crate::hash) fn part(r: &mut Reader<'_>) -> Result<Part, Malformed> {
-    match Stretch::new(r.u8()?, r.u8()?) {
-        Some(stretch) => Ok(Part { stretch, base: File::decode(r)? }),
+pub(in crate::hash) fn part(r: &mut Reader<'_>) -> Result<PartitionEntry, Malformed> {
+    match HashRange::new(r.u8()?, r.u8()?) {
+        Some(stretch) => Ok(PartitionEntry { stretch, base: FileRef::decode(r)? }),
         None => r.fail("there is no such partition"),
     }
 }

@@ -1,5 +1,5 @@
-//! What a hash keyspace consists of: which files, and what of them counts (`docs/format/hash.md`, "Structural records"
-//! and "Root"). Names alone, so that replay needs no I/O.
+//! The structure of a hash keyspace: its files, and which part of each is visible (`docs/format/hash.md`, "Structural
+//! records" and "Root"). It has only names, so replay needs no I/O.
 
 mod apply;
 mod change;
@@ -8,30 +8,30 @@ pub(super) mod codec;
 mod tests;
 
 pub use self::{
-    apply::Gone,
-    change::{Change, Part},
+    apply::ObsoleteFiles,
+    change::{ManifestEdit, PartitionEntry},
 };
-pub use ecotone_substrate::table::File;
+pub use ecotone_substrate::table::FileRef;
 
 use super::{
-    cold::Stretch,
+    cold::HashRange,
     log::{Address, MAX_LOG, Segment},
 };
 
-/// Segments at a time.
+/// Maximum number of segments.
 pub(super) const MAX_SEGMENTS: usize = 1 << 16;
-/// Deltas at a time.
+/// Maximum number of deltas.
 pub(super) const MAX_DELTAS: usize = 255;
-/// Partitions, by the bits that their hashes have in common at most.
+/// Maximum number of common hash bits of a partition.
 pub(super) const MAX_PARTITION_BITS: u8 = 8;
-/// Bits of a hash that can stand before the tag of an entry of the index.
+/// Maximum number of hash bits before the tag of an index entry.
 pub(super) const MAX_INDEX_BITS: u8 = 43;
 
 /// A segment of the hot log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogFile {
-    /// Which file has it.
-    pub file: File,
+    /// The file.
+    pub file: FileRef,
     /// Address of its first byte.
     pub from: Address,
     /// Bytes of log.
@@ -39,7 +39,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// The address behind its last one.
+    /// The address behind the last byte.
     pub(super) fn end(&self) -> Address {
         self.from.plus(self.bytes)
     }
@@ -49,46 +49,46 @@ impl LogFile {
     }
 }
 
-/// A delta: what was alive in the hot log below an address, and above the one of the delta before.
+/// A delta: the live records of the hot log below an address and above that of the previous delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Delta {
-    pub(crate) file: File,
+    pub(crate) file: FileRef,
     pub(crate) until: Address,
 }
 
-/// A partition: its base, which has what the deltas have that end at or below an address.
+/// A partition: its base, which has the records of all deltas that end at or below address `folded`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Partition {
-    pub(crate) part: Part,
+    pub(crate) part: PartitionEntry,
     pub(crate) folded: Address,
 }
 
-/// What a keyspace consists of.
+/// The structure of a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Structure {
-    /// Keys whose hashes begin with the same so many bits, and the bits of a tag, are in one chain of the hot log. It
-    /// is the same in a life, and no less in the next one if records are left of this one.
+pub struct HashManifest {
+    /// Number of upper hash bits that, with the bits of a tag, choose a chain of the hot log. It does not change in a
+    /// session, and does not shrink in the next one while records of this one are left.
     pub(crate) index_bits: u8,
-    /// Where the hot log begins.
+    /// The beginning of the hot log.
     pub(crate) begin: Address,
-    /// Up to where its pages are whole.
+    /// The address below which its pages are complete on disk.
     pub(crate) durable: Address,
     /// Oldest first.
     pub(crate) segments: Vec<LogFile>,
     /// Oldest first.
     pub(crate) deltas: Vec<Delta>,
-    /// In the order of their hashes, of which they have all.
+    /// In hash order; together they have all hashes.
     pub(crate) partitions: Vec<Partition>,
 }
 
-/// Why something is no structure.
-pub type Misfit = &'static str;
+/// Why a structure is invalid.
+pub type InvalidEdit = &'static str;
 
-impl Structure {
-    /// Of an empty keyspace.
-    pub fn new(index_bits: u8) -> Structure {
-        let all = Partition { part: Part { stretch: Stretch::ALL, base: None }, folded: Address::FIRST };
-        Structure {
+impl HashManifest {
+    /// The structure of an empty keyspace.
+    pub fn new(index_bits: u8) -> HashManifest {
+        let all = Partition { part: PartitionEntry { stretch: HashRange::ALL, base: None }, folded: Address::FIRST };
+        HashManifest {
             index_bits,
             begin: Address::FIRST,
             durable: Address::FIRST,
@@ -98,23 +98,23 @@ impl Structure {
         }
     }
 
-    /// Numbers of all files.
+    /// The numbers of all files.
     pub fn numbers(&self) -> impl Iterator<Item = u32> {
         self.files().map(|file| file.number)
     }
 
-    fn files(&self) -> impl Iterator<Item = File> {
+    fn files(&self) -> impl Iterator<Item = FileRef> {
         self.segments.iter().map(|segment| segment.file).chain(self.tables())
     }
 
     /// The runs.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = File> {
+    pub(crate) fn tables(&self) -> impl Iterator<Item = FileRef> {
         let bases = self.partitions.iter().filter_map(|partition| partition.part.base);
         self.deltas.iter().map(|delta| delta.file).chain(bases)
     }
 
-    /// Whether everything fits together.
-    pub(crate) fn check(&self) -> Result<(), Misfit> {
+    /// Checks that the structure is consistent.
+    pub(crate) fn check(&self) -> Result<(), InvalidEdit> {
         let at_pages = self.begin.in_page() == 0 && self.durable.in_page() == 0;
         if !at_pages || self.begin < Address::FIRST || self.durable < self.begin {
             return Err("the hot log begins or ends where it cannot");
@@ -131,7 +131,7 @@ impl Structure {
         self.check_numbers()
     }
 
-    fn check_segments(&self) -> Result<(), Misfit> {
+    fn check_segments(&self) -> Result<(), InvalidEdit> {
         let (Some(first), Some(last)) = (self.segments.first(), self.segments.last()) else {
             let nothing = self.begin == self.durable;
             return if nothing { Ok(()) } else { Err("the hot log has no segments") };
@@ -144,7 +144,7 @@ impl Structure {
         if follow && cover { Ok(()) } else { Err("the segments have not what the hot log has") }
     }
 
-    fn check_deltas(&self) -> Result<(), Misfit> {
+    fn check_deltas(&self) -> Result<(), InvalidEdit> {
         if self.deltas.len() > MAX_DELTAS {
             return Err("there are too many deltas");
         }
@@ -153,9 +153,9 @@ impl Structure {
         if rise && last { Ok(()) } else { Err("the deltas do not follow each other up to the hot log") }
     }
 
-    fn check_partitions(&self) -> Result<(), Misfit> {
+    fn check_partitions(&self) -> Result<(), InvalidEdit> {
         let mut next = 0;
-        for Partition { part: Part { stretch, .. }, folded } in &self.partitions {
+        for Partition { part: PartitionEntry { stretch, .. }, folded } in &self.partitions {
             let size = 1_u32 << (MAX_PARTITION_BITS - stretch.bits());
             if u32::from(stretch.number()) * size != next {
                 return Err("the partitions do not follow each other");
@@ -168,7 +168,7 @@ impl Structure {
         if next == 1 << MAX_PARTITION_BITS { Ok(()) } else { Err("the partitions have not all hashes") }
     }
 
-    fn check_numbers(&self) -> Result<(), Misfit> {
+    fn check_numbers(&self) -> Result<(), InvalidEdit> {
         let mut numbers: Vec<u32> = self.numbers().collect();
         numbers.sort_unstable();
         if numbers.windows(2).any(|pair| pair[0] == pair[1]) {

@@ -1,4 +1,4 @@
-//! Whoever was admitted finds room, whatever others do meanwhile.
+//! An admitted operation finds space, whatever other operations do meanwhile.
 
 use std::{sync::atomic::Ordering, thread};
 
@@ -8,7 +8,7 @@ use super::*;
 
 const THREADS: u64 = 4;
 
-/// Admits some operations at once, as a batch does, and does them.
+/// Admits some operations at once, as a batch does, and runs them.
 fn batch(hash: &Hash, random: &mut SmallRng) {
     let count = random.random_range(1..20);
     let keys: Vec<Vec<u8>> = (0..count).map(|_| vec![random.random(); random.random_range(1..200)]).collect();
@@ -43,11 +43,12 @@ fn who_was_admitted_finds_room_beside_others_and_closed_pages() {
             });
         }
     });
-    assert_eq!(hash.room.promised_bytes.load(Ordering::SeqCst), 0);
-    assert_eq!(hash.room.promised_operations.load(Ordering::SeqCst), 0);
+    assert_eq!(hash.reservations.reserved_bytes.load(Ordering::SeqCst), 0);
+    assert_eq!(hash.reservations.promised_operations.load(Ordering::SeqCst), 0);
 }
 
-/// What an operation is promised is what it takes, and a part of what pages leave empty. A log of two MiB is full then.
+/// An operation takes as much as was reserved for it, and a share of the space that pages leave empty. A log of two MiB
+/// is full then.
 #[test]
 fn a_long_batch_fits_a_short_log() {
     for (count, bytes) in [(30_000u64, 0), (9_000, 100), (3_000, 440), (1_500, 520), (500, 1_880)] {
@@ -60,7 +61,7 @@ fn a_long_batch_fits_a_short_log() {
             assert!(done.is_ok(), "{count} of {bytes} bytes: {done:?}");
             hash.give_back(credit);
         }
-        assert_eq!(hash.room.promised_bytes.load(Ordering::SeqCst), 0);
+        assert_eq!(hash.reservations.reserved_bytes.load(Ordering::SeqCst), 0);
         assert!(keys.iter().all(|key| hash.value(key).is_some_and(|found| found == value)));
     }
 }

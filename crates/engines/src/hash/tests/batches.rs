@@ -4,7 +4,7 @@ use ecotone_testkit::sim::SimStorage;
 
 use super::*;
 
-/// Keys that share chains, with values, deleted, and never written; in batches of every length, while half of the
+/// Keys that share chains, with values, deleted, and never written, in batches of every length, while half of the
 /// index's buckets are split.
 #[test]
 fn a_batch_finds_what_single_calls_find() {
@@ -16,7 +16,7 @@ fn a_batch_finds_what_single_calls_find() {
             hash.remove(key);
         }
     }
-    hash.table.begin_growth(|| hash.room.lease().ok()).expect("there is memory");
+    hash.table.begin_growth(|| hash.reservations.lease().ok()).expect("there is memory");
     hash.table.split(0..4);
     let single: Vec<_> = keys.iter().map(|key| hash.value(key)).collect();
     assert!(single.contains(&None) && single.iter().flatten().count() > keys.len() / 3);

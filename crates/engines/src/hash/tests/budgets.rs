@@ -8,8 +8,8 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{removal::files_of, *};
 use crate::{
-    engine::{Engine, Hashed, Outcome},
-    hash::{compact::Goals, keyspace::HashKeyspace, log::tests::files::Ground},
+    engine::{Engine, Hashed, UpdateAction},
+    hash::{compact::CompactionLimits, keyspace::HashKeyspace, log::tests::files::LogDisk},
     merge::Merge,
     tests::stat,
 };
@@ -18,7 +18,7 @@ use crate::{
 const VALUE: usize = 1_000;
 
 /// A keyspace with a budget of disk, which does in the background what there is to do whenever something was written.
-struct World {
+struct Fixture {
     disk: SimStorage,
     files: Arc<Files>,
     keyspace: HashKeyspace,
@@ -26,16 +26,17 @@ struct World {
     most: u64,
 }
 
-impl World {
-    fn new(limit: u64) -> World {
+impl Fixture {
+    fn new(limit: u64) -> Fixture {
         let disk = SimStorage::new(1);
         let options = HashOptions { disk: Some(limit), ..HashOptions::default() };
-        let files = Arc::new(files_of(Ground::new(disk.clone()).environment, false, options));
+        let files = Arc::new(files_of(LogDisk::new(disk.clone()).environment, false, options));
         let memory = files.environment().memory.budget();
-        let goals = Goals { least_delta: 128 << 10, ..Goals::within(memory as u64) }.chosen(options);
+        let goals =
+            CompactionLimits { least_delta: 128 << 10, ..CompactionLimits::within(memory as u64) }.chosen(options);
         let keyspace =
             HashKeyspace::create(files.clone(), Sizes { bucket_bits: 10, frames: 24, copies: 0 }, goals).unwrap();
-        World { disk, files, keyspace, most: 0 }
+        Fixture { disk, files, keyspace, most: 0 }
     }
 
     fn put(&mut self, number: u64, value: Option<&[u8]>) -> Result<()> {
@@ -79,25 +80,25 @@ fn updates_of_ten_times_the_data_stay_within_the_budget() {
     const KEYS: u64 = 16_000;
     let data = KEYS * (VALUE as u64 + 8);
     let folds = [40, 24].map(|mib: u64| {
-        let (mut world, mut random) = (World::new(mib << 20), SmallRng::seed_from_u64(1));
+        let (mut fixture, mut random) = (Fixture::new(mib << 20), SmallRng::seed_from_u64(1));
         let mut rounds = vec![0; KEYS as usize];
-        (0..KEYS).for_each(|number| world.update(number, 0));
+        (0..KEYS).for_each(|number| fixture.update(number, 0));
         for round in 1..=10 * KEYS {
             let number = random.random_range(0..KEYS);
-            world.update(number, round);
+            fixture.update(number, round);
             rounds[number as usize] = round;
         }
-        let (most, limit) = (world.most, world.stat("disk_limit_bytes"));
+        let (most, limit) = (fixture.most, fixture.stat("disk_limit_bytes"));
         eprintln!(
             "{mib} MiB: {most} bytes at most, {:.2} of the data; {} folds, {} compactions, {} spills",
             most as f64 / data as f64,
-            world.stat("folds"),
-            world.stat("compactions"),
-            world.stat("spills"),
+            fixture.stat("folds"),
+            fixture.stat("compactions"),
+            fixture.stat("spills"),
         );
         assert!(most <= limit, "{most} bytes where {limit} may be");
-        (0..KEYS).for_each(|number| assert_eq!(world.value(number), Some(value(number, rounds[number as usize]))));
-        (most as f64 / data as f64, world.stat("folds"))
+        (0..KEYS).for_each(|number| assert_eq!(fixture.value(number), Some(value(number, rounds[number as usize]))));
+        (most as f64 / data as f64, fixture.stat("folds"))
     });
     let [(ample, few), (tight, many)] = folds;
     assert!(ample <= 1.6 && tight <= 1.5 && tight < ample, "{ample} and {tight} of the data");
@@ -108,39 +109,39 @@ fn updates_of_ten_times_the_data_stay_within_the_budget() {
 /// deletes make room again.
 #[test]
 fn a_budget_that_is_full_refuses_what_adds_and_takes_what_deletes() {
-    let mut world = World::new(16 << 20);
+    let mut fixture = Fixture::new(16 << 20);
     let (mut count, key) = (0, |number: u64| number.to_le_bytes());
     let refusal = loop {
-        match world.put(count, Some(&value(count, 0))) {
+        match fixture.put(count, Some(&value(count, 0))) {
             Ok(()) => count += 1,
             Err(refusal) => break refusal,
         }
     };
     assert!(refusal.is_no_space() && refusal.to_string().contains("delete some of it"), "{refusal}");
-    assert!(world.files.environment().health.check().is_ok());
+    assert!(fixture.files.environment().health.check().is_ok());
     assert!(count > 5_000, "{count} records of a thousand bytes in 16 MiB");
     let is_refused = |done: Result<()>| assert!(matches!(done, Err(Error::DiskBudget { .. })), "{done:?}");
-    is_refused(world.put(0, Some(b"other")));
-    is_refused(world.keyspace.merge(&key(0), Merge::Append(b"more")));
-    is_refused(world.keyspace.modify(&key(0), &mut |_, next| {
+    is_refused(fixture.put(0, Some(b"other")));
+    is_refused(fixture.keyspace.merge(&key(0), Merge::Append(b"more")));
+    is_refused(fixture.keyspace.modify(&key(0), &mut |_, next| {
         next.push(1);
-        Outcome::Store
+        UpdateAction::Store
     }));
-    is_refused(world.keyspace.admit(Operation { key: &key(count), value: Some(b"new") }).map(|_| ()));
-    (0..count).for_each(|number| assert_eq!(world.value(number), Some(value(number, 0))));
+    is_refused(fixture.keyspace.admit(Operation { key: &key(count), value: Some(b"new") }).map(|_| ()));
+    (0..count).for_each(|number| assert_eq!(fixture.value(number), Some(value(number, 0))));
     // Deletes of any kind are taken, one after the other and more than the hot log has room for.
-    world.keyspace.modify(&key(0), &mut |_, _| Outcome::Delete).unwrap();
-    (1..count / 2).for_each(|number| world.put(number, None).unwrap());
-    (0..count / 2).for_each(|number| assert_eq!(world.value(number), None));
+    fixture.keyspace.modify(&key(0), &mut |_, _| UpdateAction::Delete).unwrap();
+    (1..count / 2).for_each(|number| fixture.put(number, None).unwrap());
+    (0..count / 2).for_each(|number| assert_eq!(fixture.value(number), None));
     // There is room for as much as was deleted, but for a little.
     let back = count / 2 - count / 16;
-    (0..back).for_each(|number| world.update(number, 1));
+    (0..back).for_each(|number| fixture.update(number, 1));
     (0..count).for_each(|number| {
         let wanted = if number < back { Some(1) } else { (number >= count / 2).then_some(0) };
-        assert_eq!(world.value(number), wanted.map(|round| value(number, round)), "{number} of {count}");
+        assert_eq!(fixture.value(number), wanted.map(|round| value(number, round)), "{number} of {count}");
     });
-    assert!(world.most <= 16 << 20);
-    let tables = world.disk.files().keys().filter(|file| matches!(file, FileId::Table { .. })).count();
+    assert!(fixture.most <= 16 << 20);
+    let tables = fixture.disk.files().keys().filter(|file| matches!(file, FileId::Table { .. })).count();
     assert!(tables > 0);
 }
 
@@ -152,14 +153,14 @@ fn nobody_waits_for_space_that_nothing_can_save() {
     const KEYS: u64 = 8_000;
     let (told, refusals) = channel();
     thread::spawn(move || {
-        let mut world = World::new(16 << 20);
-        (0..4 * KEYS).for_each(|number| world.update(number % KEYS, number / KEYS));
-        world.disk.space_limit(world.disk.space_used());
-        let refusal = (0..4 * KEYS).find_map(|number| world.put(number % KEYS, Some(&value(number, 9))).err());
-        let removed = world.put(1, None);
-        world.disk.space_limit(u64::MAX);
-        let later = (0..10).find(|_| world.put(2, Some(b"there is space")).is_ok());
-        told.send((refusal, removed.err(), later, world.value(2))).unwrap();
+        let mut fixture = Fixture::new(16 << 20);
+        (0..4 * KEYS).for_each(|number| fixture.update(number % KEYS, number / KEYS));
+        fixture.disk.space_limit(fixture.disk.space_used());
+        let refusal = (0..4 * KEYS).find_map(|number| fixture.put(number % KEYS, Some(&value(number, 9))).err());
+        let removed = fixture.put(1, None);
+        fixture.disk.space_limit(u64::MAX);
+        let later = (0..10).find(|_| fixture.put(2, Some(b"there is space")).is_ok());
+        told.send((refusal, removed.err(), later, fixture.value(2))).unwrap();
     });
     let (refusal, removed, later, read) =
         refusals.recv_timeout(Duration::from_secs(60)).expect("nobody waits without end");
@@ -173,13 +174,13 @@ fn nobody_waits_for_space_that_nothing_can_save() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "it may wait without end")]
 fn nobody_waits_for_space_of_a_keyspace_that_is_gone() {
-    let mut world = World::new(16 << 20);
+    let mut fixture = Fixture::new(16 << 20);
     let mut count = 0;
-    while world.put(count, Some(&value(count, 0))).is_ok() {
+    while fixture.put(count, Some(&value(count, 0))).is_ok() {
         count += 1;
     }
-    let upkeep = world.keyspace.upkeep().clone();
-    world.files.retire();
+    let upkeep = fixture.keyspace.upkeep().clone();
+    fixture.files.retire();
     let (told, answer) = channel();
     thread::spawn(move || told.send(upkeep.call_for_write(0, true)));
     let answer = answer.recv_timeout(Duration::from_secs(60)).expect("nobody waits without end");
@@ -191,12 +192,12 @@ fn nobody_waits_for_space_of_a_keyspace_that_is_gone() {
 #[test]
 fn a_hot_log_does_not_keep_space_short() {
     const KEYS: u64 = 10_000;
-    let mut world = World::new(16 << 20);
-    (0..KEYS).for_each(|number| world.update(number, 0));
+    let mut fixture = Fixture::new(16 << 20);
+    (0..KEYS).for_each(|number| fixture.update(number, 0));
     let mut shortest = 1.0_f64;
     for round in 0..20 {
-        (0..300).for_each(|number| world.update(number, round));
-        shortest = shortest.min(world.keyspace.upkeep().compactor().shortage());
+        (0..300).for_each(|number| fixture.update(number, round));
+        shortest = shortest.min(fixture.keyspace.upkeep().compactor().shortage());
     }
     assert!(shortest < 0.75, "{shortest}");
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     engine::{Engine, Hashed},
-    hash::{blob, compact::Goals, install::Files, keyspace::HashKeyspace, log::FRAME},
+    hash::{blob, compact::CompactionLimits, install::Files, keyspace::HashKeyspace, log::FRAME},
     tests::stat,
 };
 
@@ -23,9 +23,9 @@ fn key(number: u64) -> [u8; 8] {
     number.to_le_bytes()
 }
 
-/// Two threads fill the engine while the background gives the index buckets. It prints how long the longest operation
-/// took, which on a machine that does something else besides is how long a thread was preempted: an operation itself
-/// splits one bucket at most (decision 10, invariant 34).
+/// Two threads fill the engine while the background grows the index. The test prints the time of the longest operation.
+/// On a busy machine that is how long a thread was preempted: an operation itself splits one bucket at most (decision
+/// 10, invariant 34).
 #[test]
 fn an_engine_that_fills_has_an_index_that_fits() {
     const RECORDS: u64 = 40_000;
@@ -86,13 +86,13 @@ fn what_was_truncated_leaves_no_entries() {
     (4_000..5_000).for_each(|number| assert_eq!(hash.value(&key(number)), Some(b"young".to_vec())));
 }
 
-/// More than an index of the size with which it begins has overflow buckets for.
+/// More keys than an index of the initial size has overflow buckets for.
 #[test]
 fn a_hot_log_that_needs_a_large_index_can_be_opened() {
     const RECORDS: u64 = 500_000;
     let environment = SimStorage::new(1).environment(1, 64 << 20);
     let (files, goals) =
-        (Arc::new(files_of(environment.clone(), false, HashOptions::default())), Goals::within(64 << 20));
+        (Arc::new(files_of(environment.clone(), false, HashOptions::default())), CompactionLimits::within(64 << 20));
     let frames = environment.memory.budget() / FRAME as usize;
     let keyspace = HashKeyspace::create(files.clone(), Sizes { bucket_bits: 10, frames, copies: 0 }, goals).unwrap();
     for number in 0..RECORDS {
@@ -107,14 +107,15 @@ fn a_hot_log_that_needs_a_large_index_can_be_opened() {
     }
 }
 
-/// The same, but that the index of all of it would be larger than the memory of the next life.
+/// The same, but the index of all keys would be larger than the memory of the next session.
 #[test]
 #[ignore = "long"]
 fn a_hot_log_whose_index_has_no_room_in_the_next_budget_can_be_opened() {
     const RECORDS: u64 = 2_600_000;
     const BUDGET: usize = 256 << 20;
     let environment = SimStorage::new(1).environment(1, BUDGET);
-    let (files, goals) = (files_of(environment.clone(), false, HashOptions::default()), Goals::within(BUDGET as u64));
+    let (files, goals) =
+        (files_of(environment.clone(), false, HashOptions::default()), CompactionLimits::within(BUDGET as u64));
     let files = Arc::new(files);
     let frames = environment.memory.budget() / FRAME as usize;
     let keyspace = HashKeyspace::create(files.clone(), Sizes { bucket_bits: 10, frames, copies: 0 }, goals).unwrap();
@@ -128,7 +129,7 @@ fn a_hot_log_whose_index_has_no_room_in_the_next_budget_can_be_opened() {
     drop(keyspace);
     let mut context = files.context().clone();
     context.shared.memory = Memory::new(MIN_BUDGET);
-    let goals = Goals::within(MIN_BUDGET as u64);
+    let goals = CompactionLimits::within(MIN_BUDGET as u64);
     let (options, structure) = blob::decode(&root.blob).unwrap();
     let keyspace = HashKeyspace::open(Arc::new(Files::new(context, options, structure)), None, goals);
     keyspace.structure_recovered().unwrap();

@@ -1,4 +1,4 @@
-//! Additions and appends, under the lock of a record and elsewhere.
+//! Additions and appends, under the lock of a record and without it.
 
 use std::{
     sync::atomic::{AtomicI64, AtomicUsize, Ordering},
@@ -8,7 +8,7 @@ use std::{
 use ecotone_substrate::{Error, limits};
 
 use super::*;
-use crate::{engine::Outcome, merge::Merge};
+use crate::{engine::UpdateAction, merge::Merge};
 
 fn number(value: &[u8]) -> i64 {
     i64::from_le_bytes(value.try_into().expect("a counter"))
@@ -53,8 +53,8 @@ fn what_cannot_be_merged_changes_nothing() {
     assert_eq!(hash.value(b"text").unwrap().len(), limits::MAX_RECORD - 4);
 }
 
-/// All are at one key at a time, at values that some make longer than before and others short again: so records are
-/// given up all the time that additions would still change in place.
+/// All threads use one key at a time. Some make its value longer and others shorter, so records are given up all the
+/// time that additions would still change in place.
 #[test]
 fn trap_10_merges_beside_updates_lose_nothing() {
     const CROWDS: usize = 120;
@@ -66,7 +66,7 @@ fn trap_10_merges_beside_updates_lose_nothing() {
             let before = old.map_or(0, |old| number(&old[..8]));
             new.extend_from_slice(&(before + 1).to_le_bytes());
             new.resize(8 + length, 0);
-            Outcome::Store
+            UpdateAction::Store
         })
     };
     thread::scope(|scope| {
@@ -79,7 +79,7 @@ fn trap_10_merges_beside_updates_lose_nothing() {
                     match turn % 3 {
                         0 => update(key, turn % TURNS / 4).unwrap(),
                         1 => update(key, 0).unwrap(),
-                        // What has another length is no counter, and stays as it is.
+                        // A value of another length is no counter, and stays as it is.
                         _ if matches!(hash.merge(key, Merge::Add(1)), Err(Error::Invalid(_))) => continue,
                         _ => {}
                     }

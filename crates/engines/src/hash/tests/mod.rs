@@ -33,7 +33,7 @@ pub(super) mod walks;
 
 use ecotone_substrate::{Error, memory::Memory};
 
-use super::{room::Outlet, *};
+use super::{reservations::EvictionTarget, *};
 use crate::engine::Operation;
 
 const SEED: u64 = 7;
@@ -43,37 +43,37 @@ fn engine(bucket_bits: u32, frames: usize) -> Hash {
     engine_with_copies(bucket_bits, frames, 0)
 }
 
-/// One with so many frames for copies.
+/// The same with `copies` frames for the read cache.
 pub(super) fn engine_with_copies(bucket_bits: u32, frames: usize, copies: usize) -> Hash {
     let memory = Memory::new(64 << 20);
     Hash::new(&Domain::new(), &memory, SEED, Sizes { bucket_bits, frames, copies }).expect("there is memory")
 }
 
-/// Gives the engine of a model all frames that it may have, and overflow buckets, so that no operation has to make
-/// room.
+/// Gives the engine of a model all frames and overflow buckets that it may have, so that no operation has to make
+/// space.
 #[cfg(feature = "loom")]
 pub(super) fn fill_up(hash: &Hash) {
-    while let Ok(block) = hash.room.first_frame()
+    while let Ok(block) = hash.reservations.first_frame()
         && hash.log.grow(block).is_ok()
     {}
-    hash.make_room(room::Lack::Bucket).expect("there is memory");
+    hash.satisfy(reservations::NeedsSpace::Bucket).expect("there is memory");
 }
 
-/// Memory is all there is.
+/// A fixture without a cold tier.
 #[derive(Debug)]
 struct NoDisk;
 
-impl Outlet for NoDisk {
+impl EvictionTarget for NoDisk {
     fn write_out(&self, _: &HotLog, _: Address) -> Result<()> {
         Err(Error::Memory { what: "hot log", budget: 0 })
     }
 }
 
 impl Hash {
-    /// An empty engine, of which nothing leaves memory by itself.
+    /// An empty engine that evicts nothing by itself.
     pub(super) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, seed: u64, sizes: Sizes) -> Result<Hash> {
         let log = HotLog::new(domain, Address::FIRST, sizes.frames);
-        Hash::of(domain, seed, log, Runs::default(), Room::new(memory, Arc::new(NoDisk)), sizes)
+        Hash::of(domain, seed, log, Runs::default(), Reservations::new(memory, Arc::new(NoDisk)), sizes)
     }
 
     fn set(&self, key: &[u8], value: &[u8]) {
@@ -91,13 +91,13 @@ impl Hash {
         found.then_some(value)
     }
 
-    /// Gives the index twice the buckets, as long as it may have more.
+    /// Doubles the index's buckets, if it may have more.
     #[cfg(not(feature = "loom"))]
     fn grow(&self) {
-        self.table.grow(|| self.room.lease().ok());
+        self.table.grow(|| self.reservations.lease().ok());
     }
 
-    /// All that has been appended is read-only from now on, but the last `pages`.
+    /// Makes all records read-only, except for the last `pages` pages.
     #[cfg(not(feature = "loom"))]
     fn freeze(&self, pages: u64) {
         let end = self.log.tail().get().saturating_sub(pages * log::PAGE);
@@ -108,8 +108,7 @@ impl Hash {
     }
 }
 
-/// Keys of which at least `least` have an entry of the index together, as many such groups as there are among the first
-/// 600,000 numbers.
+/// Groups of at least `least` keys that share an index entry: all such groups among the first 600,000 numbers.
 pub(super) fn crowds(least: usize) -> Vec<Vec<Vec<u8>>> {
     let mut crowds = std::collections::HashMap::<u64, Vec<Vec<u8>>>::new();
     for number in 0..600_000u64 {

@@ -8,11 +8,11 @@ use std::{
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
-use crate::engine::Outcome;
+use crate::engine::UpdateAction;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A value that often has another length than the one before.
+/// A value that often has another length than the previous one.
 fn value(random: &mut SmallRng) -> Vec<u8> {
     let most = if random.random_bool(0.02) { 1800 } else { 60 };
     vec![random.random(); random.random_range(0..most)]
@@ -30,8 +30,10 @@ fn step(hash: &Hash, model: &mut Model, key: &[u8], random: &mut SmallRng) {
             model.remove(key);
         }
         4..7 => {
-            let (outcome, value) =
-                ([Outcome::Keep, Outcome::Store, Outcome::Delete][random.random_range(0..3)], value(random));
+            let (outcome, value) = (
+                [UpdateAction::Keep, UpdateAction::Store, UpdateAction::Delete][random.random_range(0..3)],
+                value(random),
+            );
             let change = &mut |old: Option<&[u8]>, new: &mut Vec<u8>| {
                 assert_eq!((old, new.len()), (model.get(key).map(|value| &value[..]), 0));
                 new.extend_from_slice(&value);
@@ -39,16 +41,16 @@ fn step(hash: &Hash, model: &mut Model, key: &[u8], random: &mut SmallRng) {
             };
             hash.modify(key, change).unwrap();
             match outcome {
-                Outcome::Keep => {}
-                Outcome::Store => drop(model.insert(key.to_vec(), value)),
-                Outcome::Delete => drop(model.remove(key)),
+                UpdateAction::Keep => {}
+                UpdateAction::Store => drop(model.insert(key.to_vec(), value)),
+                UpdateAction::Delete => drop(model.remove(key)),
             }
         }
         _ => assert_eq!(hash.value(key).as_ref(), model.get(key)),
     }
 }
 
-/// Threads write keys of their own, which have entries together; meanwhile what is old becomes read-only, and the index
+/// Threads write keys of their own, which share index entries. Meanwhile old records become read-only, and the index
 /// grows.
 #[test]
 fn threads_of_random_operations_follow_the_model() {
@@ -114,7 +116,7 @@ fn a_delete_of_what_nobody_knows_is_a_tombstone_all_the_same() {
     hash.remove(b"key");
     let appended = hash.log.tail();
     assert!(appended > Address::FIRST && hash.value(b"key").is_none());
-    hash.modify(b"key", &mut |old, _| if old.is_none() { Outcome::Delete } else { Outcome::Keep }).unwrap();
+    hash.modify(b"key", &mut |old, _| if old.is_none() { UpdateAction::Delete } else { UpdateAction::Keep }).unwrap();
     assert_eq!(hash.log.tail(), appended, "nothing changes for who has seen that there is no value");
 }
 
@@ -134,7 +136,7 @@ fn a_full_bucket_goes_on_and_full_memory_is_an_error_that_loses_nothing() {
     assert_eq!(hash.value(&key(5)), Some(b"in place".to_vec()));
     let long = &mut |_: Option<&[u8]>, new: &mut Vec<u8>| {
         new.resize(100, 0);
-        Outcome::Store
+        UpdateAction::Store
     };
     hash.modify(&key(written), long).expect_err("it would be appended");
 }

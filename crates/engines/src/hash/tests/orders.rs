@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::{
-    engine::Outcome,
+    engine::UpdateAction,
     tests::orders::{self, spawn},
 };
 
 const KEY: &[u8] = b"k";
 
-/// Tries the orders of `work` with at most so many preemptions. It begins with an engine in which the key has a value,
-/// if any is given.
+/// Tries the orders of `work` with at most `preemptions` preemptions. Each begins with an engine in which the key has
+/// `value`, if given.
 fn all_orders(preemptions: usize, value: Option<&'static [u8]>, work: impl Fn(Arc<Hash>) + Send + Sync + 'static) {
     let begin = move || {
         let hash = engine(0, 4);
@@ -20,12 +20,12 @@ fn all_orders(preemptions: usize, value: Option<&'static [u8]>, work: impl Fn(Ar
     orders::all_orders(preemptions, begin, work);
 }
 
-/// Adds a byte to what is there.
+/// Appends a byte to the value.
 fn extend(hash: &Hash, byte: u8) {
     let change = &mut |old: Option<&[u8]>, new: &mut Vec<u8>| {
         old.iter().for_each(|old| new.extend_from_slice(old));
         new.push(byte);
-        Outcome::Store
+        UpdateAction::Store
     };
     hash.modify(KEY, change).unwrap();
 }
@@ -35,7 +35,7 @@ fn one_of(hash: &Hash, values: &[&[u8]]) {
     assert!(values.contains(&&value[..]), "{value:?}");
 }
 
-/// It fails where a record is locked whatever has become of it since it was read.
+/// The test fails if a record is locked although it has changed since it was read.
 #[test]
 fn two_updates_in_place_see_one_another() {
     all_orders(3, Some(b"0"), |hash| {
@@ -46,7 +46,7 @@ fn two_updates_in_place_see_one_another() {
     });
 }
 
-/// It fails where a conditional insert does not look at what is new in the chain.
+/// The test fails if a conditional insert does not check the new records of the chain.
 #[test]
 fn two_updates_of_a_key_without_a_value_see_one_another() {
     all_orders(3, None, |hash| {
@@ -57,8 +57,8 @@ fn two_updates_of_a_key_without_a_value_see_one_another() {
     });
 }
 
-/// One needs a longer record, the other does not. It fails where a record is not sealed before the next one is
-/// appended.
+/// One operation needs a longer record, the other does not. The test fails if a record is not sealed before the next
+/// one is appended.
 #[test]
 fn trap_10_an_update_that_moves_a_record_sees_one_in_place() {
     all_orders(3, Some(b"0000000"), |hash| {
@@ -66,7 +66,7 @@ fn trap_10_an_update_that_moves_a_record_sees_one_in_place() {
         let mark = &mut |old: Option<&[u8]>, new: &mut Vec<u8>| {
             new.extend_from_slice(old.expect("it has a value"));
             new[0] = b'1';
-            Outcome::Store
+            UpdateAction::Store
         };
         hash.modify(KEY, mark).unwrap();
         other.join().unwrap();
@@ -74,7 +74,7 @@ fn trap_10_an_update_that_moves_a_record_sees_one_in_place() {
     });
 }
 
-/// It fails as the one before.
+/// The test fails like the one before.
 #[test]
 fn an_update_beside_a_blind_write_is_before_it_or_sees_it() {
     all_orders(2, Some(b"0000000"), |hash| {
@@ -85,7 +85,7 @@ fn an_update_beside_a_blind_write_is_before_it_or_sees_it() {
     });
 }
 
-/// It fails as the one before.
+/// The test fails like the one before.
 #[test]
 fn an_update_beside_a_delete_brings_nothing_back() {
     all_orders(2, Some(b"0000000"), |hash| {
@@ -93,7 +93,7 @@ fn an_update_beside_a_delete_brings_nothing_back() {
         let change = &mut |old: Option<&[u8]>, new: &mut Vec<u8>| {
             old.iter().for_each(|old| new.extend_from_slice(old));
             new.push(b'1');
-            if old.is_some() { Outcome::Store } else { Outcome::Keep }
+            if old.is_some() { UpdateAction::Store } else { UpdateAction::Keep }
         };
         hash.modify(KEY, change).unwrap();
         other.join().unwrap();
@@ -101,7 +101,8 @@ fn an_update_beside_a_delete_brings_nothing_back() {
     });
 }
 
-/// What was mutable when it was read is read-only when it is written, or becomes so. It fails as the first one.
+/// A record that was mutable when it was read is read-only when it is written, or becomes so. The test fails like the
+/// first one.
 #[test]
 fn updates_beside_a_shift_see_one_another() {
     all_orders(2, Some(b"0"), |hash| {
@@ -113,8 +114,8 @@ fn updates_beside_a_shift_see_one_another() {
     });
 }
 
-/// A write that found the record mutable comes to it when another has given it up. It fails where that is not told by a
-/// seal.
+/// A write that found the record mutable reaches it when another has given it up. The test fails if a seal does not
+/// mark that.
 #[test]
 fn a_blind_write_beside_a_shift_is_not_lost() {
     all_orders(2, Some(b"0"), |hash| {
@@ -126,11 +127,11 @@ fn a_blind_write_beside_a_shift_is_not_lost() {
     });
 }
 
-/// Keys besides, which share the one bucket of the index.
+/// Other keys, which share the one bucket of the index.
 const OTHERS: [&[u8]; 3] = [b"a", b"b", b"c"];
 
-/// M8 with the engine's own writes: while the index gets more buckets, `work` is done on a key without a value, and
-/// nothing is lost of the others.
+/// M8 with the engine's own writes: `work` runs on a key without a value while the index grows, and no other key is
+/// lost.
 fn beside_growth(work: impl Fn(&Arc<Hash>) + Send + Sync + 'static) {
     let begin = || {
         let hash = engine(0, 4);
@@ -139,14 +140,14 @@ fn beside_growth(work: impl Fn(&Arc<Hash>) + Send + Sync + 'static) {
         hash
     };
     orders::all_orders(1, begin, move |hash| {
-        let grower = spawn(&hash, |hash| hash.table.grow(|| hash.room.lease().ok()));
+        let grower = spawn(&hash, |hash| hash.table.grow(|| hash.reservations.lease().ok()));
         work(&hash);
         assert!(grower.join().unwrap() && hash.table.buckets() == 2);
         OTHERS.iter().for_each(|key| assert_eq!(hash.value(key).as_deref(), Some(&b"x"[..])));
     });
 }
 
-/// It fails where a word of a bucket that is being split can still be written.
+/// The test fails if a word of a bucket under split can still be written.
 #[test]
 fn a_blind_write_beside_growth_is_not_lost() {
     beside_growth(|hash| {
@@ -164,7 +165,7 @@ fn an_update_of_a_key_without_a_value_beside_growth_is_not_lost() {
     });
 }
 
-/// The same for a delete, whose entry stays.
+/// The same for a delete, whose index entry stays.
 #[test]
 fn a_delete_beside_growth_stays() {
     beside_growth(|hash| {

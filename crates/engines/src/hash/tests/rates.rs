@@ -1,4 +1,4 @@
-//! How fast reads are beside those of a sharded map behind locks, all in memory, Zipf 0.99, two threads.
+//! Compares the speed of reads with a sharded map behind locks, all in memory, Zipf 0.99, two threads.
 //! `ECOTONE_HASH_RECORDS=2000000 cargo test --release -p ecotone-engines --lib hash::tests::rates -- --nocapture`
 //! prints it.
 
@@ -16,7 +16,7 @@ const BATCH: usize = 32;
 
 type Shard = Mutex<HashMap<Box<[u8]>, Box<[u8]>, FixedState>>;
 
-/// What is measured against: as many shards as keep two threads apart.
+/// The map to compare with. It has enough shards to keep two threads apart.
 struct Sharded {
     shards: Vec<Shard>,
     choose: FixedState,
@@ -42,7 +42,7 @@ impl Sharded {
     }
 }
 
-/// Numbers below `count`, the more often the lower their rank, in an order of ranks that says nothing of the number.
+/// Random numbers below `count`, a lower rank being more frequent. The order of ranks is independent of the numbers.
 fn zipf(count: usize, draws: usize, random: &mut SmallRng) -> Vec<u64> {
     let mut sums: Vec<f64> = (1..=count)
         .scan(0.0, |sum, rank| {
@@ -57,7 +57,7 @@ fn zipf(count: usize, draws: usize, random: &mut SmallRng) -> Vec<u64> {
     (0..draws).map(|_| names[sums.partition_point(|sum| *sum < random.random::<f64>()).min(count - 1)]).collect()
 }
 
-/// Nanoseconds an operation of one thread.
+/// Nanoseconds per operation of one thread.
 fn measure(keys: &[Vec<[u8; 8]>], read: impl Fn(&[[u8; 8]]) + Sync) -> f64 {
     #[expect(clippy::disallowed_methods, reason = "it measures the machine")]
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Files are removed when the record is synced that drops them, and no sooner.
+//! Files are removed when the record that drops them is synced, and no sooner.
 
 use ecotone_substrate::{
     environment::Environment,
@@ -12,11 +12,11 @@ use crate::{
     engine::Engine,
     hash::{
         blob,
-        cold::Stretch,
-        compact::{Goals, Install},
+        cold::HashRange,
+        compact::{CompactionLimits, Install},
         keyspace::HashKeyspace,
-        log::tests::files::Ground,
-        structure::{Change, File, LogFile, Part, Structure},
+        log::tests::files::LogDisk,
+        structure::{FileRef, HashManifest, LogFile, ManifestEdit, PartitionEntry},
     },
     tests::context,
 };
@@ -26,18 +26,18 @@ const SEGMENT: u64 = 1 << 20;
 const LOG: WalOptions =
     WalOptions { first_bytes: 64 << 10, segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
 
-/// Those of an empty keyspace with a log.
+/// The files of an empty keyspace with a log.
 pub(super) fn files(disk: &SimStorage) -> Files {
-    files_of(Ground::new(disk.clone()).environment, true, HashOptions::default())
+    files_of(LogDisk::new(disk.clone()).environment, true, HashOptions::default())
 }
 
-/// Those of an empty keyspace.
+/// The files of an empty keyspace.
 pub(super) fn files_of(environment: Environment, logged: bool, options: HashOptions) -> Files {
-    Files::new(context(&environment, LOG, logged, 1), options, Structure::new(10))
+    Files::new(context(&environment, LOG, logged, 1), options, HashManifest::new(10))
 }
 
-/// The keyspace in its next life, without what was not flushed.
-pub(super) fn reopened(keyspace: HashKeyspace, files: &Files, goals: Goals) -> HashKeyspace {
+/// The keyspace in its next session, without the writes that were not flushed.
+pub(super) fn reopened(keyspace: HashKeyspace, files: &Files, goals: CompactionLimits) -> HashKeyspace {
     let (options, structure) = blob::decode(&keyspace.checkpoint().unwrap().blob).unwrap();
     drop(keyspace);
     let keyspace = HashKeyspace::open(Arc::new(Files::new(files.context().clone(), options, structure)), None, goals);
@@ -50,27 +50,27 @@ fn trap_05_no_file_goes_before_its_record_is_synced() {
     let disk = SimStorage::new(1);
     let files = files(&disk);
     let wal = files.context().shared.wal.clone();
-    let [segment, delta, base, next_base] = [1, 2, 3, 4].map(|number| File { number, birth: number.into() });
-    let table = |File { number, .. }: File| FileId::Table { keyspace: KEYSPACE, number };
+    let [segment, delta, base, next_base] = [1, 2, 3, 4].map(|number| FileRef { number, birth: number.into() });
+    let table = |FileRef { number, .. }: FileRef| FileId::Table { keyspace: KEYSPACE, number };
     let first = FileId::Segment { keyspace: KEYSPACE, number: segment.number };
     for made in [first, table(delta), table(base), table(next_base)] {
         disk.create(made, Access::Direct).unwrap();
     }
-    let (end, all) = (Address::FIRST.plus(SEGMENT), |base| Part { stretch: Stretch::ALL, base });
+    let (end, all) = (Address::FIRST.plus(SEGMENT), |base| PartitionEntry { stretch: HashRange::ALL, base });
     files
-        .install(&Change::Segment(LogFile { file: segment, from: Address::FIRST, bytes: SEGMENT }), &mut || ())
+        .install(&ManifestEdit::Segment(LogFile { file: segment, from: Address::FIRST, bytes: SEGMENT }), &mut || ())
         .unwrap();
-    for (change, goes) in [
-        (Change::Compact { comes: Some(delta), begin: end, durable: end, index_bits: 10 }, first),
-        (Change::Fold { goes: all(None), comes: vec![all(Some(base))], folded: end }, table(delta)),
-        (Change::Fold { goes: all(Some(base)), comes: vec![all(Some(next_base))], folded: end }, table(base)),
+    for (change, deleted) in [
+        (ManifestEdit::Compact { added: Some(delta), begin: end, durable: end, index_bits: 10 }, first),
+        (ManifestEdit::Fold { deleted: all(None), added: vec![all(Some(base))], folded: end }, table(delta)),
+        (ManifestEdit::Fold { deleted: all(Some(base)), added: vec![all(Some(next_base))], folded: end }, table(base)),
     ] {
         files.install(&change, &mut || ()).unwrap();
-        files.bury().unwrap();
-        assert!(disk.list().unwrap().contains(&goes), "{goes} went before its record was synced");
+        files.delete_obsolete().unwrap();
+        assert!(disk.list().unwrap().contains(&deleted), "{deleted} went before its record was synced");
         wal.commit(wal.tail(), Durability::Sync).unwrap();
-        files.bury().unwrap();
-        assert!(!disk.list().unwrap().contains(&goes), "{goes} stayed");
+        files.delete_obsolete().unwrap();
+        assert!(!disk.list().unwrap().contains(&deleted), "{deleted} stayed");
     }
     assert!(disk.list().unwrap().contains(&table(next_base)));
 }

@@ -1,10 +1,10 @@
-//! The memory of keyspaces beside others that want some.
+//! Memory of keyspaces beside other components that need some.
 
 use std::ops::Range;
 
 use ecotone_substrate::{
     environment::Environment,
-    memory::{Component, Held},
+    memory::{CacheComponents, Component},
 };
 use ecotone_sys::chunk::{Block, Size};
 use ecotone_testkit::sim::SimStorage;
@@ -12,23 +12,23 @@ use ecotone_testkit::sim::SimStorage;
 use super::{removal::files, *};
 use crate::{
     engine::{Engine, Hashed},
-    hash::{compact::Goals, keyspace::HashKeyspace, log::FRAME},
+    hash::{compact::CompactionLimits, keyspace::HashKeyspace, log::FRAME},
     tests::stat,
 };
 
-/// More than there is memory for.
+/// More keys than fit into memory.
 const KEYS: u64 = 50_000;
 
 fn value(number: u64) -> Vec<u8> {
     [number as u8; 900].to_vec()
 }
 
-/// A keyspace with all keys, of which it has read as many as there is room for.
+/// A keyspace with all keys. It has read as many as fit into memory.
 fn keyspace() -> (Environment, HashKeyspace) {
     let files = Arc::new(files(&SimStorage::new(1)));
     let environment = files.environment().clone();
     let most = environment.memory.budget() / FRAME as usize;
-    let goals = Goals { most_hot: 4 << 20, ..Goals::TINY };
+    let goals = CompactionLimits { most_hot: 4 << 20, ..CompactionLimits::TINY };
     let keyspace = HashKeyspace::create(files, Sizes { bucket_bits: 10, frames: most, copies: most }, goals).unwrap();
     write(&environment, &keyspace, 0..KEYS);
     read(&environment, &keyspace);
@@ -70,7 +70,7 @@ fn copies_take_what_is_free_and_give_it_back_to_work_that_must_go_on() {
 fn a_cache_with_more_demand_gets_its_part_from_copies() {
     let (environment, keyspace) = keyspace();
     let memory = &environment.memory;
-    let other = memory.join(Held::Components(&[Component::Memtable]), Box::new(|_| 0));
+    let other = memory.join(CacheComponents::Components(&[Component::Memtable]), Box::new(|_| 0));
     other.count(1 << 20);
     let mut blocks = Vec::new();
     while blocks.len() < 96 {
@@ -89,7 +89,7 @@ fn a_cache_with_more_demand_gets_its_part_from_copies() {
     }
 }
 
-/// The hot log has its part, whatever copies have taken before it wanted it.
+/// The hot log gets its share, however much memory the read cache took before.
 #[test]
 fn a_hot_log_that_grows_takes_its_part_from_copies() {
     let (environment, keyspace) = keyspace();
@@ -99,7 +99,7 @@ fn a_hot_log_that_grows_takes_its_part_from_copies() {
     read(&environment, &keyspace);
 }
 
-/// Compaction leaves less of the hot log in memory than its part.
+/// Compaction keeps less of the hot log in memory than its share.
 #[test]
 fn what_the_hot_log_does_not_use_of_its_part_is_for_copies() {
     let (environment, keyspace) = keyspace();

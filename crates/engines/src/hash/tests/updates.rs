@@ -9,12 +9,11 @@ use std::{
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
-use crate::engine::Outcome;
+use crate::engine::UpdateAction;
 
 const THREADS: u64 = 8;
 
-/// Runs `work` in eight threads, while what is older than some pages becomes read-only again and again, and the index
-/// grows.
+/// Runs `work` in eight threads, while all but the last pages become read-only again and again, and the index grows.
 fn in_threads(hash: &Hash, work: impl Fn(u64, &mut SmallRng) + Sync) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -26,7 +25,7 @@ fn in_threads(hash: &Hash, work: impl Fn(u64, &mut SmallRng) + Sync) {
             .collect();
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                // Not so soon that who was held up finds nothing to change in place.
+                // Not so soon that a delayed thread finds nothing to change in place.
                 hash.freeze(64);
                 hash.grow();
                 thread::yield_now();
@@ -48,18 +47,18 @@ fn add(hash: &Hash, key: &[u8], length: usize) {
         let next = old.map_or(0, number) + 1;
         new.extend_from_slice(&next.to_le_bytes());
         new.resize(8 + length, next as u8);
-        // Now and then others go on between what it saw and what it writes.
+        // Now and then other threads run between its read and its write.
         if next.is_multiple_of(64) {
             thread::sleep(Duration::from_micros(50));
         }
         assert!(old.is_none_or(|old| old[8..].iter().all(|byte| *byte == old[0])), "parts of two values");
-        Outcome::Store
+        UpdateAction::Store
     };
     hash.modify(key, change).expect("there is memory");
 }
 
-/// All are at four keys of one entry at a time, and half of the values are longer than those before: so records are
-/// given up all the time that others would still change in place.
+/// All threads use four keys of one index entry at a time, and half of the values are longer than those before. So
+/// records are given up all the time that other threads would still change in place.
 #[test]
 fn trap_10_counters_that_grow_and_shrink_lose_no_addition() {
     const CROWDS: u64 = 50;
@@ -88,7 +87,7 @@ fn who_inserts_a_counter_that_another_inserts_adds_to_it() {
     (0..2_000u64).for_each(|key| assert_eq!(hash.value(&key.to_le_bytes()).map(|value| number(&value)), Some(THREADS)));
 }
 
-/// What was inserted and not taken is there: neither is done twice.
+/// Each key that was inserted and not taken is there. Neither operation is done twice.
 #[test]
 fn a_value_is_taken_by_one_and_inserted_by_one() {
     let (hash, crowds, there) = (engine(0, 1024), crowds(4), AtomicI64::new(0));
@@ -99,11 +98,11 @@ fn a_value_is_taken_by_one_and_inserted_by_one() {
             let change = &mut |old: Option<&[u8]>, new: &mut Vec<u8>| {
                 new.resize(1 + thread as usize, 0);
                 let outcome = match (old, take) {
-                    (Some(_), true) => Outcome::Delete,
-                    (None, false) => Outcome::Store,
-                    _ => Outcome::Keep,
+                    (Some(_), true) => UpdateAction::Delete,
+                    (None, false) => UpdateAction::Store,
+                    _ => UpdateAction::Keep,
                 };
-                changed = if outcome == Outcome::Keep { 0 } else { 1 - 2 * i64::from(take) };
+                changed = if outcome == UpdateAction::Keep { 0 } else { 1 - 2 * i64::from(take) };
                 outcome
             };
             hash.modify(key, change).unwrap();
@@ -114,8 +113,8 @@ fn a_value_is_taken_by_one_and_inserted_by_one() {
     assert_eq!(found as i64, there.into_inner());
 }
 
-/// Blind writes and deletes beside updates: an update sees what it replaces, so of a key that is only ever raised
-/// nothing old comes back.
+/// Blind writes and deletes beside updates. An update sees the value that it replaces, so no old value of a key that is
+/// only ever raised comes back.
 #[test]
 fn a_value_that_was_replaced_does_not_come_back() {
     let (hash, crowds) = (engine(0, 1024), crowds(4));
@@ -129,10 +128,10 @@ fn a_value_that_was_replaced_does_not_come_back() {
                 1 => hash.remove(&keys[1]),
                 2 => {
                     let change = &mut |old: Option<&[u8]>, new: &mut Vec<u8>| {
-                        let Some(old) = old else { return Outcome::Keep };
+                        let Some(old) = old else { return UpdateAction::Keep };
                         new.extend_from_slice(&old[..8]);
                         new.resize(8 + random.random_range(0..60), turn as u8);
-                        Outcome::Store
+                        UpdateAction::Store
                     };
                     hash.modify(&keys[0], change).unwrap();
                 }

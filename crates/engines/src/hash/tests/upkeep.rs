@@ -1,4 +1,4 @@
-//! Who writes while compaction is behind.
+//! Writers while compaction is behind.
 
 use ecotone_substrate::storage::{FileKind, Storage};
 use ecotone_testkit::sim::SimStorage;
@@ -9,14 +9,16 @@ use super::{
 };
 use crate::{
     engine::{Engine, Hashed},
-    hash::{compact::Goals, keyspace::HashKeyspace, log::FRAME},
+    hash::{compact::CompactionLimits, keyspace::HashKeyspace, log::FRAME},
     tests::stat,
 };
 
-/// Writers wait for what the hot log has on disk, so that is compacted, however much it may have in memory.
+/// Writers wait for the part of the hot log on disk, so that part is compacted, however much of the log may be in
+/// memory.
 #[test]
 fn a_log_that_is_on_disk_for_want_of_memory_is_compacted() {
-    let (files, goals) = (Arc::new(files(&SimStorage::new(1))), Goals { most_hot: 1 << 30, ..Goals::TINY });
+    let (files, goals) =
+        (Arc::new(files(&SimStorage::new(1))), CompactionLimits { most_hot: 1 << 30, ..CompactionLimits::TINY });
     let sizes = Sizes { bucket_bits: 6, frames: 4, copies: 0 };
     let keyspace = HashKeyspace::create(files.clone(), sizes, goals).unwrap();
     for number in 0..12_000_u64 {
@@ -25,14 +27,14 @@ fn a_log_that_is_on_disk_for_want_of_memory_is_compacted() {
     assert!(files.structure().tables().count() > 0, "nothing was compacted");
 }
 
-/// What an earlier life has left on disk is compacted before anybody is slowed down for it, although memory has room
-/// for much more.
+/// The part of an earlier session's log on disk is compacted before any writer is throttled for it, although memory has
+/// space for much more.
 #[test]
 fn what_a_large_budget_left_on_disk_slows_nobody_down() {
     const WRITTEN: u64 = 3_800;
     let environment = SimStorage::new(1).environment(1, 64 << 20);
     let files = Arc::new(files_of(environment.clone(), false, HashOptions::default()));
-    let goals = Goals { most_hot: 1 << 30, ..Goals::TINY };
+    let goals = CompactionLimits { most_hot: 1 << 30, ..CompactionLimits::TINY };
     let sizes = Sizes { bucket_bits: 10, frames: 256, copies: 0 };
     let keyspace = HashKeyspace::create(files.clone(), sizes, goals).unwrap();
     let put = |keyspace: &HashKeyspace, number: u64| {
@@ -47,22 +49,24 @@ fn what_a_large_budget_left_on_disk_slows_nobody_down() {
         (stat(&stats, "hot_log_bytes") - stat(&stats, "hot_log_memory_bytes")) as f64 / goals.least_behind as f64
     };
     assert!((0.8..1.0).contains(&on_disk(&keyspace)), "{} of what slows down and stops who writes", on_disk(&keyspace));
-    // More than a frame, so that the background is asked.
+    // More than a frame, so that background work is requested.
     (WRITTEN..WRITTEN + 200).for_each(|number| put(&keyspace, number));
     assert!(on_disk(&keyspace) < 0.8, "{} is left on disk", on_disk(&keyspace));
     (0..WRITTEN + 200)
         .for_each(|number| assert!(keyspace.get(&number.to_le_bytes()).unwrap().is_some(), "{number} is lost"));
 }
 
-/// Some records are updated again and again, beside others that are written once. How many were kept in the hot log,
-/// and how many reads of runs it takes to read the former.
+/// Some records are updated again and again, beside others that are written once. Returns how many were kept in the hot
+/// log, and how many reads of runs it takes to read the former.
 fn used_beside_others(logged: bool) -> (u64, u64) {
     const USED: u64 = 200;
     let disk = SimStorage::new(1);
     let environment = disk.environment(1, 32 << 20);
     let files = Arc::new(files_of(environment.clone(), logged, HashOptions::default()));
     let sizes = Sizes { bucket_bits: 10, frames: 64, copies: 0 };
-    let keyspace = HashKeyspace::create(files, sizes, Goals { most_hot: 32 * FRAME, ..Goals::TINY }).unwrap();
+    let keyspace =
+        HashKeyspace::create(files, sizes, CompactionLimits { most_hot: 32 * FRAME, ..CompactionLimits::TINY })
+            .unwrap();
     let put = |key: u64, round: u64| {
         keyspace.put(Operation { key: &key.to_le_bytes(), value: Some(&[round as u8; 100]) }).unwrap();
         while environment.scheduler.run_one() {}
@@ -82,8 +86,8 @@ fn used_beside_others(logged: bool) -> (u64, u64) {
     (stat(&keyspace.stats(), "records_kept"), read)
 }
 
-/// What a logged keyspace has in its hot log holds up the database's log, so there all goes in the order in which it
-/// came.
+/// Records in the hot log of a logged keyspace hold up the database's log, so all are compacted in the order in which
+/// they came.
 #[test]
 fn what_is_updated_in_place_stays_in_the_hot_log() {
     let ((kept, read), (kept_logged, _)) = (used_beside_others(false), used_beside_others(true));

@@ -1,4 +1,4 @@
-//! What the hot log has of a stretch, in memory and on disk.
+//! Collects the records of a hash range from the hot log, in memory and on disk.
 
 use std::{collections::BinaryHeap, sync::Arc};
 
@@ -9,7 +9,7 @@ use crate::{
     engine::RecordRef,
     hash::{
         Hash,
-        log::{Address, Kind, Link, PAGE, Segment},
+        log::{Address, HeaderKind, Link, PAGE, Segment},
     },
 };
 
@@ -22,7 +22,7 @@ struct PageRead {
 }
 
 impl Hash {
-    /// Collects it. False if a truncation has passed some of it.
+    /// Collects the range. False if a truncation has passed some of it.
     pub(super) fn collect_chains(&self, stretch: &Hashes, records: &mut Records) -> Result<bool> {
         let (begin, mut ends) = self.collect_memory(stretch, records);
         let mut page = None;
@@ -41,7 +41,7 @@ impl Hash {
         Ok(true)
     }
 
-    /// Collects what is in memory. BEGIN of before, and where chains go on on disk.
+    /// Collects the records in memory. Returns BEGIN from before, and the addresses at which chains go on on disk.
     fn collect_memory(&self, stretch: &Hashes, records: &mut Records) -> (Address, BinaryHeap<Address>) {
         let (pin, begin) = (self.domain.pin(), self.log.bounds().begin());
         let (mut links, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
@@ -51,7 +51,7 @@ impl Hash {
         }
         let mut ends = BinaryHeap::new();
         for link in links {
-            let mut next = self.copies.below(link, &pin).head(begin);
+            let mut next = self.read_cache.below(link, &pin).head(begin);
             while let Some((address, record)) = next.and_then(|at| Some((at, self.log.record(at, &pin)?))) {
                 let state = record.read(&mut value);
                 record.read_key(&mut key);
@@ -63,7 +63,8 @@ impl Hash {
         (begin, ends)
     }
 
-    /// Collects a record on disk, in the page that was read last or another one. The link to the one before it.
+    /// Collects a record on disk, from the page that was read last or another one. Returns the link to the record
+    /// before it.
     fn collect_stored(
         &self,
         stretch: &Hashes,
@@ -87,25 +88,25 @@ impl Hash {
     }
 
     fn read_page(&self, page: Address) -> Result<PageRead> {
-        let (segment, mut block) = (self.log.segment(page)?, self.room.frame()?);
+        let (segment, mut block) = (self.log.segment(page)?, self.reservations.frame()?);
         segment.file().read(&mut block[..PAGE as usize], segment.offset(page))?;
         Ok(PageRead { page, segment, block })
     }
 
-    /// Collects a record, if its hash lies in the stretch. Of two records of a key the one with the higher address is
+    /// Collects a record, if its hash lies in the range. Of two records of a key the one with the higher address is
     /// newer.
     fn collect_record(
         &self,
         stretch: &Hashes,
         address: Address,
-        kind: Kind,
+        kind: HeaderKind,
         (key, value): RecordRef<'_>,
         records: &mut Records,
     ) {
         let hash = self.key(key).hash;
-        // A bucket may have more hashes than the stretch.
+        // A bucket may have more hashes than the range.
         if stretch.contains(&hash) {
-            records.push(hash, address.get(), key, (kind == Kind::Value).then_some(value));
+            records.push(hash, address.get(), key, (kind == HeaderKind::Value).then_some(value));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Goes through all records in the order of their hashes, a stretch of them at a time (decision 9, "Reading many at
+//! Iterates over all records in the order of their hashes, a range of hashes at a time (decision 9, "Reading many at
 //! once, iteration").
 
 mod chains;
@@ -17,44 +17,43 @@ use crate::engine::{self, RecordRef};
 /// Hashes whose records are collected together.
 type Hashes = RangeInclusive<u64>;
 
-/// How large a stretch is at most: buckets of the index, and blocks that the runs have of it, as long as it has more
-/// than one hash.
+/// The most that a range of more than one hash covers: buckets of the index, and blocks that the runs have of it.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     buckets: u64,
     blocks: usize,
 }
 
-/// With memory for what it has, and without.
+/// The extents with and without memory for a large range.
 const LARGE: Extent = Extent { buckets: 16, blocks: 128 };
 const SMALL: Extent = Extent { buckets: 1, blocks: 8 };
-/// Slabs for the records of a large stretch, about.
+/// Slabs for the records of a large range, about.
 const SLABS: usize = 8;
 
-/// One way through all records.
+/// An iteration over all records.
 #[derive(Debug)]
-pub(crate) struct Walk {
+pub(crate) struct HashCursor {
     hash: Arc<Hash>,
-    /// Where the stretch that comes next begins, if there is one.
+    /// First hash of the next range, if there is one.
     next: Option<u64>,
-    /// The records of the present one, and how many of them were given.
+    /// The records of the present range, and how many of them were given.
     records: Records,
     given: usize,
-    /// The part of the windows' memory that stands for the records of a large stretch: all walks together have no more
+    /// The share of the windows' memory that stands for the records of a large range. All walks together have no more
     /// than that (`docs/design/waiting.md`, rule 4).
     leased: Vec<Block>,
 }
 
-impl Walk {
+impl HashCursor {
     /// Begins before the first record.
-    pub(crate) fn new(hash: Arc<Hash>) -> Walk {
-        Walk { hash, next: Some(0), records: Records::default(), given: 0, leased: Vec::new() }
+    pub(crate) fn new(hash: Arc<Hash>) -> HashCursor {
+        HashCursor { hash, next: Some(0), records: Records::default(), given: 0, leased: Vec::new() }
     }
 
-    /// How large the next stretch may be.
+    /// The most that the next range may cover.
     fn extent(&mut self) -> Extent {
         while self.leased.len() < SLABS {
-            match self.hash.room.memory.lease(Component::Windows, Size::Slab) {
+            match self.hash.reservations.memory.lease(Component::Windows, Size::Slab) {
                 Some(slab) => self.leased.push(slab),
                 None => {
                     self.leased.clear();
@@ -77,14 +76,14 @@ impl Walk {
     }
 }
 
-impl engine::Walk for Walk {
+impl engine::UnorderedCursor for HashCursor {
     fn prepare(&mut self) -> Result<()> {
         while self.given == self.records.len()
             && let Some(first) = self.next.take()
         {
             self.load(first).inspect_err(|error| {
                 self.records.clear();
-                // After other errors there is no next one.
+                // After other errors there is no next range.
                 self.next = Some(first).filter(|_| matches!(error, Error::Memory { .. }));
             })?;
         }
@@ -103,7 +102,7 @@ impl engine::Walk for Walk {
 }
 
 impl Hash {
-    /// The stretch that begins with a hash: some buckets, or a part of them if the runs have much there.
+    /// The range that begins with a hash: some buckets, or a part of them if the runs have many blocks there.
     fn stretch(&self, first: u64, Extent { buckets, blocks }: Extent) -> Hashes {
         let mut last = self.table.last_of(first, buckets, &self.domain.pin());
         let runs = self.cold.runs();
@@ -113,12 +112,13 @@ impl Hash {
         first..=last
     }
 
-    /// Collects what there is of a stretch. False if a truncation has passed some of it.
+    /// Collects the records of a range. False if a truncation has passed some of it.
     fn collect(&self, stretch: &Hashes, records: &mut Records) -> Result<bool> {
         records.clear();
         let whole = self.collect_chains(stretch, records)?;
         if whole {
-            // Later than BEGIN of the chains: what has left the log before that is here (invariant 22).
+            // Read after the BEGIN of the chains: records that had left the log before that are in these runs
+            // (invariant 22).
             self.collect_runs(&self.cold.runs(), stretch, records)?;
         }
         Ok(whole)

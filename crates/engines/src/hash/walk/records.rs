@@ -1,16 +1,16 @@
-//! The records of a stretch, as they were collected and then by hash and key.
+//! The records of a hash range, first as collected, then by hash and key.
 
 use crate::engine::RecordRef;
 
-/// Where a record is among the bytes, and what decides whether it is given.
+/// Position of a record in the bytes, and its sort key.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     hash: u64,
-    /// Of two records of a key the one that is later counts.
+    /// Of two records of a key the one with the greater age is visible.
     age: u64,
     at: usize,
     key_len: usize,
-    /// `None` if it says that the key has no value.
+    /// `None` for a tombstone.
     value_len: Option<usize>,
 }
 
@@ -22,23 +22,23 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Forgets all.
+    /// Removes all records.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
     }
 
-    /// Has no memory any more.
+    /// Frees the memory.
     pub(super) fn give_back(&mut self) {
         *self = Records::default();
     }
 
-    /// How many there are.
+    /// Number of records.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// One more; no value is a tombstone. The later one of a key has the greater `age`.
+    /// Adds a record; no value is a tombstone. The newer record of a key has the greater `age`.
     pub(super) fn push(&mut self, hash: u64, age: u64, key: &[u8], value: Option<&[u8]>) {
         self.entries.push(Entry {
             hash,
@@ -51,7 +51,7 @@ impl Records {
         self.bytes.extend_from_slice(value.unwrap_or_default());
     }
 
-    /// Leaves the latest record of each key that has a value by it.
+    /// Keeps the newest record of each key, unless that is a tombstone.
     pub(super) fn keep_newest(&mut self) {
         let bytes = &self.bytes;
         let key = |entry: &Entry| &bytes[entry.at..][..entry.key_len];

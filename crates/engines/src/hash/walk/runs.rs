@@ -1,4 +1,4 @@
-//! What the cold tier has of a stretch.
+//! Collects the records of a hash range from the cold tier.
 
 use ecotone_substrate::{Result, memory::Component, storage::Block};
 use ecotone_sys::chunk::Size;
@@ -10,11 +10,11 @@ use crate::hash::{
     log::Address,
 };
 
-/// The age of what a partition's youngest run has: all that is in the hot log is newer.
+/// The age of records in a partition's youngest run. All records of the hot log are newer.
 const YOUNGEST: u64 = Address::FIRST.get() - 1;
 
 impl Hash {
-    /// Collects it from one run after the other, since there may be hundreds, and each wants a window while it is read.
+    /// Collects from one run after the other, since there may be hundreds, and each needs a window while it is read.
     pub(super) fn collect_runs(&self, runs: &Runs, stretch: &Hashes, records: &mut Records) -> Result<()> {
         let hash_of = |key: &[u8]| self.key(key).hash;
         let mut window = None;
@@ -35,6 +35,6 @@ impl Hash {
 
     /// A window for the blocks of a run, as large as there is memory for.
     fn window(&self) -> Result<Block> {
-        self.room.memory.lease(Component::Frames, Size::Slab).map_or_else(|| self.room.frame(), Ok)
+        self.reservations.memory.lease(Component::Frames, Size::Slab).map_or_else(|| self.reservations.frame(), Ok)
     }
 }

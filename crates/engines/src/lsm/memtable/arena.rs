@@ -1,4 +1,5 @@
-//! The slabs of a memtable, in which nodes and records are given out one behind the other and never taken back.
+//! The arena of a memtable: nodes and records are allocated one behind the other in slabs, and freed only with all
+//! slabs.
 
 use std::ops::Range;
 
@@ -17,9 +18,9 @@ use super::{
     slabs::{Slab, Slabs},
 };
 
-/// Words of a large slab. With loom so few that all orders can be tried.
+/// Words of a large slab. With loom they are so few that all orders can be tried.
 const SLAB: usize = if cfg!(feature = "loom") { 16 } else { Size::Slab.bytes() / WORD };
-/// Words of a large slab that are given out: those behind the shortcuts.
+/// Words of a large slab that can be allocated: those behind the shortcuts.
 pub(crate) const ROOM: usize = SLAB - shortcuts::words(SLAB);
 /// Words of a node besides those of its record, at most.
 const OVERHEAD: usize = 32;
@@ -28,25 +29,26 @@ const _: () = assert!(
     "a small slab has room for all"
 );
 
-/// Bytes of slabs that have so many words.
+/// Bytes of slabs that have this many words.
 pub(crate) const fn bytes(words: usize) -> usize {
     words * (Size::Slab.bytes() / SLAB)
 }
 
-/// Words of slabs of so many bytes that are given out.
+/// Words that can be allocated in slabs of this many bytes.
 pub(crate) const fn room_in(bytes: usize) -> usize {
     bytes / Size::Frame.bytes() * ROOM / (Size::Slab.bytes() / Size::Frame.bytes())
 }
 
-/// A word of a slab: 13 bits of it and 19 of the slab's number. The first word of all is nobody's.
+/// The address of a word: 13 bits for the word within its slab, and 19 for the slab's number. The very first word is
+/// never allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Address(u32);
 
 impl Address {
-    /// Where nothing is.
+    /// The null address.
     pub(super) const NONE: Address = Address(0);
 
-    /// From its bits.
+    /// The address with these bits.
     pub(super) const fn from_bits(bits: u32) -> Address {
         Address(bits)
     }
@@ -56,12 +58,12 @@ impl Address {
         self.0
     }
 
-    /// A word of a slab.
+    /// The address of a word of a slab.
     fn of(slab: usize, word: usize) -> Address {
         Address(u32::try_from(slab * SLAB + word).expect("a memtable is full long before"))
     }
 
-    /// So many words further.
+    /// The address this many words further.
     pub(super) fn plus(self, words: usize) -> Address {
         Address(self.0 + words as u32)
     }
@@ -75,33 +77,31 @@ impl Address {
     }
 }
 
-/// The memory of a memtable: slabs of 64 KiB, and before them small ones of 4 KiB, which is all that many a keyspace
-/// needs.
+/// The memory of a memtable: slabs of 64 KiB, and before them small ones of 4 KiB, which are enough for many keyspaces.
 #[derive(Debug)]
 pub(super) struct Arena {
     slabs: Slabs,
-    /// How many of them are there, the first ones, and in the upper half how many of these come before the first large
-    /// one.
+    /// Lower half: the number of slabs. Upper half: the number of small slabs before the first large one.
     there: AtomicU64,
-    /// Where the next words are given out.
+    /// Where the next words are allocated.
     next: AtomicU64,
-    /// Held by who brings a slab.
+    /// Held by the thread that adds a slab.
     bringing: Mutex<()>,
 }
 
 impl Arena {
-    /// No memory.
+    /// An arena without memory.
     pub(super) fn new() -> Arena {
         Arena { slabs: Slabs::default(), there: AtomicU64::new(0), next: AtomicU64::new(0), bringing: Mutex::new(()) }
     }
 
-    /// How many slabs it has, and how many of them come before the first large one.
+    /// The number of slabs, and the number of small ones before the first large one.
     fn there(&self) -> (usize, usize) {
         let there = self.there.load(Ordering::Acquire);
         (there as u32 as usize, (there >> 32) as usize)
     }
 
-    /// The slabs that have the shortcuts: all, or those from the first large one on.
+    /// The slabs whose shortcuts are used: those from the first large one on, or all if there is none.
     #[inline]
     pub(super) fn with_shortcuts(&self) -> Range<usize> {
         let (all, small) = self.there();
@@ -113,31 +113,32 @@ impl Arena {
         self.words_until(self.there().0)
     }
 
-    /// Words of the first slabs, so many, which are there.
+    /// Words of the first `slabs` slabs, which exist.
     fn words_until(&self, slabs: usize) -> usize {
         let last = slabs.checked_sub(1).and_then(|last| self.slabs.get(last));
         last.map_or(0, |last| last.before + last.words.len())
     }
 
-    /// Words that were given out, with shortcuts and what the ends of slabs had left.
+    /// Words that were allocated, with shortcuts and the unused ends of slabs.
     pub(super) fn given_out(&self) -> usize {
         let (slab, within) = self.present();
         self.words_until(slab) + within
     }
 
-    /// Words that the present slab has left.
+    /// Words that are left in the current slab.
     pub(super) fn free(&self) -> usize {
         let (slab, within) = self.present();
         self.slabs.get(slab).map_or(0, |slab| slab.words.len() - within.max(shortcuts::words(slab.words.len())))
     }
 
-    /// The slab in which the next words are given out, and where there.
+    /// The slab in which the next words are allocated, and the word within it.
     fn present(&self) -> (usize, usize) {
         let next = Address(self.next.load(Ordering::Acquire) as u32);
         (next.slab(), next.word())
     }
 
-    /// Gives out words, which are zero and lie in one slab. `ready` gives a slab if the present one has too few left.
+    /// Allocates words, which are zero and lie in one slab. `ready` returns a new slab if the current one has too few
+    /// left.
     pub(super) fn allocate(&self, words: usize, ready: &mut dyn FnMut() -> Words) -> Address {
         let mut next = self.next.load(Ordering::Acquire);
         loop {
@@ -148,7 +149,8 @@ impl Arena {
                     continue;
                 }
             };
-            // Whoever is told an address finds the slab, since the one who tells it has looked at it here.
+            // A thread that is given an address finds the slab: the thread that publishes the address has seen the slab
+            // here.
             let end = u64::from(place.bits()) + words as u64;
             match self.next.compare_exchange(next, end, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return place,
@@ -157,8 +159,8 @@ impl Arena {
         }
     }
 
-    /// Where so many words lie that are given out at `next`: there, or in the next slab. The number of the slab that is
-    /// to be brought before it can be told.
+    /// The address of `words` words that are allocated at `next`: there, or in the next slab. The error is the number
+    /// of the slab that has to be added first.
     fn place(&self, next: u64, words: usize) -> std::result::Result<Address, usize> {
         let next = Address(u32::try_from(next).expect("a memtable is full long before"));
         for (number, within) in [(next.slab(), next.word()), (next.slab() + 1, 0)] {
@@ -183,14 +185,14 @@ impl Arena {
         }
     }
 
-    /// The words for shortcuts of a slab that is there.
+    /// The words for shortcuts of a slab, which exists.
     #[inline]
     pub(super) fn shortcuts(&self, slab: usize) -> &[AtomicU64] {
         let words = &self.slabs.get(slab).expect("it is there").words;
         &words[..shortcuts::words(words.len())]
     }
 
-    /// The words from an address that was given out to the end of its slab.
+    /// The words from an allocated address to the end of its slab.
     #[inline]
     pub(super) fn from(&self, address: Address) -> &[AtomicU64] {
         let slab = self.slabs.get(address.slab()).expect("what was given out is there");

@@ -1,4 +1,4 @@
-//! A place among the records of a memtable, which others go on changing.
+//! A cursor over the records of a memtable, in key order. Writers may change the memtable meanwhile.
 
 use ecotone_substrate::{Seq, table::Answer};
 
@@ -8,72 +8,73 @@ use super::{Memtable, arena::Address, node::Node};
 #[derive(Debug)]
 pub(crate) struct Cursor<'m> {
     memtable: &'m Memtable,
-    state: State,
-    /// The key that is left backward.
+    state: CursorPosition,
+    /// The key that a step backward starts from.
     left: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CursorPosition {
     Start,
     On(Address),
     End,
 }
 
 impl<'m> Cursor<'m> {
-    /// Before the first record.
+    /// A cursor before the first record.
     pub(super) fn new(memtable: &'m Memtable) -> Cursor<'m> {
-        Cursor { memtable, state: State::Start, left: Vec::new() }
+        Cursor { memtable, state: CursorPosition::Start, left: Vec::new() }
     }
 
-    /// Goes to the next record that there is now. False behind the last.
+    /// Moves to the next record that is present now. Returns false behind the last.
     pub(crate) fn advance(&mut self) -> bool {
         let Memtable { arena, list, .. } = self.memtable;
         let next = match self.state {
-            State::Start => list.next(arena, None),
-            State::On(node) => list.next(arena, Some(node)),
-            State::End => None,
+            CursorPosition::Start => list.next(arena, None),
+            CursorPosition::On(node) => list.next(arena, Some(node)),
+            CursorPosition::End => None,
         };
-        // Nodes lie in the order in which they came, so each is a miss of the processor's caches.
+        // Nodes lie in the order of their insertion, so each step misses the processor's caches: prefetch the node
+        // after the next.
         next.and_then(|next| list.next(arena, Some(next)))
             .into_iter()
             .for_each(|behind| Node(arena.from(behind)).prefetch());
-        self.stand(next, State::End)
+        self.stand(next, CursorPosition::End)
     }
 
-    /// Goes to the record before that there is now. False before the first.
+    /// Moves to the previous record that is present now. Returns false before the first.
     pub(crate) fn retreat(&mut self) -> bool {
         let Memtable { arena, list, .. } = self.memtable;
         let before = match self.state {
-            State::Start => None,
-            State::On(node) => {
+            CursorPosition::Start => None,
+            CursorPosition::On(node) => {
                 Node(arena.from(node)).read_key(&mut self.left);
                 list.around(arena, &self.left).0
             }
-            State::End => list.last(arena),
+            CursorPosition::End => list.last(arena),
         };
-        self.stand(before, State::Start)
+        self.stand(before, CursorPosition::Start)
     }
 
-    /// Goes to the first record whose key is not below this one. False, and behind the last, if there is none.
+    /// Moves to the first record whose key is not below this one. Without one it returns false, behind the last record.
     pub(crate) fn seek(&mut self, key: &[u8]) -> bool {
         let (_, behind) = self.memtable.list.around(&self.memtable.arena, key);
-        self.stand(behind, State::End)
+        self.stand(behind, CursorPosition::End)
     }
 
-    /// Goes to the last record whose key is below this one. False, and before the first, if there is none.
+    /// Moves to the last record whose key is below this one. Without one it returns false, before the first record.
     pub(crate) fn seek_back(&mut self, key: &[u8]) -> bool {
         let (before, _) = self.memtable.list.around(&self.memtable.arena, key);
-        self.stand(before, State::Start)
+        self.stand(before, CursorPosition::Start)
     }
 
-    /// Goes to the last record. False if there is none.
+    /// Moves to the last record. Returns false if there is none.
     pub(crate) fn go_to_last(&mut self) -> bool {
-        self.state = State::End;
+        self.state = CursorPosition::End;
         self.retreat()
     }
 
-    /// Copies the present key.
+    /// Copies the current key.
     ///
     /// # Panics
     /// If it is on no record.
@@ -81,7 +82,7 @@ impl<'m> Cursor<'m> {
         self.node().read_key(key);
     }
 
-    /// What the present record says now, with its sequence. The value is put into `value`.
+    /// Reads the current record and its sequence. The value is put into `value`.
     ///
     /// # Panics
     /// As [`read_key`](Self::read_key).
@@ -91,13 +92,13 @@ impl<'m> Cursor<'m> {
 
     fn node(&self) -> Node<'m> {
         match self.state {
-            State::On(node) => Node(self.memtable.arena.from(node)),
-            State::Start | State::End => panic!("the cursor is on no record"),
+            CursorPosition::On(node) => Node(self.memtable.arena.from(node)),
+            CursorPosition::Start | CursorPosition::End => panic!("the cursor is on no record"),
         }
     }
 
-    fn stand(&mut self, node: Option<Address>, otherwise: State) -> bool {
-        self.state = node.map_or(otherwise, State::On);
+    fn stand(&mut self, node: Option<Address>, otherwise: CursorPosition) -> bool {
+        self.state = node.map_or(otherwise, CursorPosition::On);
         node.is_some()
     }
 }

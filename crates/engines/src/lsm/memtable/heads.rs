@@ -1,19 +1,20 @@
-//! The heads of keys: 32 bits that mostly tell which of two keys is greater (decision 12, invariant 6).
+//! Key heads: the four bytes behind an expected prefix, as a number. Two heads mostly tell which of two keys is greater
+//! (decision 12, invariant 6).
 
-/// What all keys are expected to begin with, behind which their heads are.
+/// The prefix that keys are expected to have. A head is taken from the bytes behind it.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
     prefix: Box<[u8]>,
 }
 
 impl Heads {
-    /// Behind this prefix.
+    /// Heads behind this prefix.
     pub(super) fn behind(prefix: &[u8]) -> Heads {
         Heads { prefix: prefix.into() }
     }
 
-    /// The head of a key, which is never above that of a greater one. Keys without the prefix have 0 below it, and all
-    /// ones above it.
+    /// The head of a key, which is never above that of a greater key. A key without the prefix has 0 if it is below the
+    /// prefix, and the largest head if it is above.
     #[inline]
     pub(super) fn of(&self, key: &[u8]) -> u32 {
         match key.strip_prefix(&*self.prefix) {

@@ -1,16 +1,17 @@
-//! The memtable: a skip list over leased words, which takes writes until it is full (L1; decision 11, "Memtable";
-//! decision 12, invariants 5 to 8).
+//! The memtable: a skip list in leased memory. It takes writes until it is full and is flushed then (L1; decision 11,
+//! "Memtable"; decision 12, invariants 5 to 8).
 //!
-//! Writers of one key come one after the other, which is up to who calls; those of different keys, and readers, come as
-//! they like. Memory is never taken back before all of it.
+//! Each key has one node, whose record is replaced by later writes, in place where the value fits. Hashed shortcuts
+//! lead to nodes without a search. The caller serializes writers of one key. Writers of different keys and readers run
+//! concurrently. Memory is freed only with the whole memtable.
 
 mod arena;
 mod cursor;
 mod heads;
-mod list;
 mod node;
 mod overwrites;
 mod shortcuts;
+mod skip_list;
 mod slabs;
 #[cfg(test)]
 mod tests;
@@ -26,24 +27,24 @@ pub(crate) use self::cursor::Cursor;
 use self::{
     arena::{Address, Arena},
     heads::Heads,
-    list::{Found, List, height},
     node::{Node, Record, node_words, record_words, room_for},
     overwrites::Overwrites,
+    skip_list::{SearchResult, SkipList, height},
 };
-use super::table::common;
+use super::table::common_prefix_len;
 
-/// Gives a slab of zeros, which was promised.
+/// Returns a zeroed slab whose memory was reserved before.
 pub(crate) type Ready<'r> = dyn FnMut() -> Words + 'r;
 
-/// Records by their keys, each as it is now.
+/// The newest record of each key that was written.
 #[derive(Debug)]
 pub(crate) struct Memtable {
     arena: Arena,
-    list: List,
-    /// The smallest sequence of all records, or more than any.
+    list: SkipList,
+    /// The smallest sequence of all records, or `Seq::MAX` if there is none.
     smallest: AtomicU64,
     overwrites: Overwrites,
-    /// Deletes that were written.
+    /// Number of deletes that were written.
     deletes: AtomicU64,
 }
 
@@ -52,19 +53,20 @@ impl Memtable {
     pub(crate) fn new(prefix: &[u8]) -> Memtable {
         Memtable {
             arena: Arena::new(),
-            list: List::new(Heads::behind(prefix)),
+            list: SkipList::new(Heads::behind(prefix)),
             smallest: AtomicU64::new(Seq::MAX),
             overwrites: Overwrites::default(),
             deletes: AtomicU64::new(0),
         }
     }
 
-    /// The most words that a write takes. No value is a tombstone; the hash is that of the key.
+    /// The most words that a write allocates. A value of `None` is a tombstone; the hash is that of the key.
     pub(crate) fn words(hash: u64, key: &[u8], value: Option<&[u8]>) -> usize {
         node_words(height(hash), key, room_for(value))
     }
 
-    /// Writes a key. No value is a tombstone; the hash is that of the key. Nobody else writes the key meanwhile.
+    /// Writes a key. A value of `None` is a tombstone; the hash is that of the key. No other thread writes the key
+    /// meanwhile.
     pub(crate) fn apply(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq, ready: &mut Ready<'_>) {
         self.note(seq);
         self.count_delete(value);
@@ -73,7 +75,7 @@ impl Memtable {
             ready()
         });
         match self.search(hash, key) {
-            Found::There(at) => {
+            SearchResult::There(at) => {
                 self.note_shortcut(hash, at);
                 let node = Node(self.arena.from(at));
                 if !self.replace(node, value, seq) {
@@ -83,7 +85,7 @@ impl Memtable {
                 }
                 self.overwrites.count(false);
             }
-            Found::Missing(path) => {
+            SearchResult::Missing(path) => {
                 let height = height(hash);
                 let at = self.arena.allocate(node_words(height, key, room), ready);
                 Node(self.arena.from(at)).fill(at, height, key, value, seq);
@@ -94,8 +96,8 @@ impl Memtable {
         }
     }
 
-    /// Writes a key in place, if it has a shortcut, and its record room for the value. So it takes no search, which who
-    /// then applies the write would make once more. Nobody else writes the key meanwhile.
+    /// Writes a key in place, if it has a shortcut and its record has room for the value. Returns false otherwise. It
+    /// does no search, which the caller's `apply` would repeat. No other thread writes the key meanwhile.
     pub(crate) fn overwrite(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
         let Some(at) = self.by_shortcut(hash, key) else { return false };
         self.note(seq);
@@ -113,12 +115,12 @@ impl Memtable {
     }
 
     fn note_shortcut(&self, hash: u64, node: Address) {
-        // Sequences stand still where nothing is logged.
+        // The number of writes, since sequences do not advance where nothing is logged.
         shortcuts::note(&self.arena, hash, node, self.overwrites.writes());
     }
 
-    fn search(&self, hash: u64, key: &[u8]) -> Found {
-        self.by_shortcut(hash, key).map_or_else(|| self.list.search(&self.arena, key), Found::There)
+    fn search(&self, hash: u64, key: &[u8]) -> SearchResult {
+        self.by_shortcut(hash, key).map_or_else(|| self.list.search(&self.arena, key), SearchResult::There)
     }
 
     fn replace(&self, node: Node<'_>, value: Option<&[u8]>, seq: Seq) -> bool {
@@ -130,11 +132,11 @@ impl Memtable {
         fits
     }
 
-    /// What the record of a key of this hash says, with its sequence. The value is put into `value`.
+    /// Reads the record of a key with this hash, and its sequence. The value is put into `value`.
     pub(crate) fn get(&self, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Option<(Answer, Seq)> {
         match self.search(hash, key) {
-            Found::There(at) => Some(self.record(Node(self.arena.from(at))).read(value)),
-            Found::Missing(_) => None,
+            SearchResult::There(at) => Some(self.record(Node(self.arena.from(at))).read(value)),
+            SearchResult::Missing(_) => None,
         }
     }
 
@@ -143,14 +145,14 @@ impl Memtable {
         Cursor::new(self)
     }
 
-    /// What all keys begin with that there are now.
+    /// The common prefix of all present keys.
     pub(crate) fn common_prefix(&self) -> Vec<u8> {
         let (mut first, last) = self.ends().unwrap_or_default();
-        first.truncate(common(&first, &last));
+        first.truncate(common_prefix_len(&first, &last));
         first
     }
 
-    /// The first and the last key that there are now, if there are any.
+    /// The first and the last present key, if there are any.
     pub(crate) fn ends(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         let key = |node| {
             let mut key = Vec::new();
@@ -165,12 +167,12 @@ impl Memtable {
         Some(self.smallest.load(Ordering::Acquire)).filter(|seq| *seq != Seq::MAX)
     }
 
-    /// Records that were written to it, in place too.
+    /// Number of records that were written to it, in place too.
     pub(crate) fn writes(&self) -> u64 {
         self.overwrites.writes()
     }
 
-    /// Deletes that were written to it.
+    /// Number of deletes that were written to it.
     pub(crate) fn deletes(&self) -> u64 {
         self.deletes.load(Ordering::Relaxed)
     }
@@ -181,12 +183,12 @@ impl Memtable {
         }
     }
 
-    /// Whether it takes few new keys any more.
+    /// Whether most writes overwrite keys that it has.
     pub(crate) fn is_overwritten(&self) -> bool {
         self.overwrites.prevail()
     }
 
-    /// Bytes of what its records take.
+    /// Bytes that its records take.
     pub(crate) fn filled(&self) -> usize {
         self.arena.given_out() * WORD
     }
@@ -196,12 +198,12 @@ impl Memtable {
         arena::bytes(self.arena.words())
     }
 
-    /// Words that its present slab has left.
+    /// Words that are left in its current slab.
     pub(crate) fn free(&self) -> usize {
         self.arena.free()
     }
 
-    /// Before a record is linked or changed, so that who sees the record sees its sequence here.
+    /// Called before a record is linked or changed, so that a thread that sees the record sees its sequence here.
     fn note(&self, seq: Seq) {
         if seq < self.smallest.load(Ordering::Relaxed) {
             self.smallest.fetch_min(seq, Ordering::AcqRel);

@@ -1,4 +1,5 @@
-//! A node: the words of a key, and the record that it has now (decision 11, "Memtable").
+//! A node of the skip list: a key, the links to the next nodes, and the address of the key's present record. A record
+//! that a new value does not fit into is replaced by another one elsewhere in the arena (decision 11, "Memtable").
 //!
 //! ```text
 //! node:   front | links, one for each level | key | its first record
@@ -9,7 +10,7 @@ use std::cmp::Ordering as Order;
 
 use ecotone_substrate::{
     Seq,
-    state::{State, StateWord},
+    record_header::{RecordHeader, RecordHeaderWord},
     table::Answer,
 };
 use ecotone_sys::{
@@ -20,26 +21,27 @@ use ecotone_sys::{
 
 use super::arena::Address;
 
-/// Words in the first lines of a node, in which a short record is too.
+/// Offsets of the words that begin a node's first cache lines. A short record lies in these lines too.
 const LINES: [usize; 3] = [0, 8, 16];
 /// Words of a record before its value.
 const RECORD: usize = 2;
-/// A record has a key in its node, so that its state tells the value alone.
+/// Placeholder for the key length in a record's header: the key is in the node, so the header describes the value
+/// alone.
 const NO_KEY: usize = 1;
 
-/// The first word of a node: where its record is, how many words that has for a value, the height, the length of the
-/// key.
+/// The first word of a node: the address of its record, the words that the record has for a value, the node's height,
+/// and the length of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Front(u64);
+struct NodeHeader(u64);
 
 const ROOM_SHIFT: u32 = 32;
 const HEIGHT_SHIFT: u32 = 40;
 const KEY_SHIFT: u32 = 44;
 
-impl Front {
-    fn new(record: Address, room: usize, height: usize, key_len: usize) -> Front {
+impl NodeHeader {
+    fn new(record: Address, room: usize, height: usize, key_len: usize) -> NodeHeader {
         let (record, room) = (u64::from(record.bits()), (room as u64) << ROOM_SHIFT);
-        Front(record | room | (height as u64) << HEIGHT_SHIFT | (key_len as u64) << KEY_SHIFT)
+        NodeHeader(record | room | (height as u64) << HEIGHT_SHIFT | (key_len as u64) << KEY_SHIFT)
     }
 
     fn record(self) -> Address {
@@ -58,17 +60,17 @@ impl Front {
         (self.0 >> KEY_SHIFT) as usize
     }
 
-    fn with_record(self, record: Address, room: usize) -> Front {
-        Front::new(record, room, self.height(), self.key_len())
+    fn with_record(self, record: Address, room: usize) -> NodeHeader {
+        NodeHeader::new(record, room, self.height(), self.key_len())
     }
 }
 
-/// Words of a value of so many bytes.
+/// Words that a value takes.
 pub(super) fn room_for(value: Option<&[u8]>) -> usize {
     value.map_or(0, <[u8]>::len).div_ceil(WORD)
 }
 
-/// Words of a record with so many for the value.
+/// Words of a record with `room` words for the value.
 pub(super) fn record_words(room: usize) -> usize {
     RECORD + room
 }
@@ -83,12 +85,12 @@ pub(super) fn node_words(height: usize, key: &[u8], room: usize) -> usize {
 pub(super) struct Node<'a>(pub(super) &'a [AtomicU64]);
 
 impl<'a> Node<'a> {
-    /// Fills a node that nobody knows, but its links.
+    /// Fills a node that is not published yet, except its links.
     pub(super) fn fill(self, at: Address, height: usize, key: &[u8], value: Option<&[u8]>, seq: Seq) {
         let (before, room) = (1 + height + key.len().div_ceil(WORD), room_for(value));
         copy_in(&self.0[1 + height..], key);
         Record(&self.0[before..]).fill(value, seq);
-        self.0[0].store(Front::new(at.plus(before), room, height, key.len()).0, Ordering::Relaxed);
+        self.0[0].store(NodeHeader::new(at.plus(before), room, height, key.len()).0, Ordering::Relaxed);
     }
 
     /// The link to the next node of a level, which is below the height.
@@ -98,19 +100,19 @@ impl<'a> Node<'a> {
     }
 
     #[inline]
-    fn front(self) -> Front {
-        // What is behind the record's address was written before it.
-        Front(self.0[0].load(Ordering::Acquire))
+    fn front(self) -> NodeHeader {
+        // Acquire: the record was filled before its address was stored.
+        NodeHeader(self.0[0].load(Ordering::Acquire))
     }
 
-    /// How its key compares with this one.
+    /// Compares its key with this one.
     #[inline]
     pub(super) fn compare(self, key: &[u8]) -> Order {
-        let front = Front(self.0[0].load(Ordering::Relaxed));
+        let front = NodeHeader(self.0[0].load(Ordering::Relaxed));
         compare(&self.0[1 + front.height()..], front.key_len(), key)
     }
 
-    /// Asks for its first lines, as far as its slab goes on.
+    /// Prefetches its first cache lines, as far as its slab reaches.
     #[inline]
     pub(super) fn prefetch(self) {
         LINES.iter().filter_map(|word| self.0.get(*word)).for_each(prefetch_read);
@@ -123,15 +125,15 @@ impl<'a> Node<'a> {
         copy_out(&self.0[1 + front.height()..], key);
     }
 
-    /// Where its present record is, and how many words that has for a value.
+    /// The address of its present record, and the words that the record has for a value.
     pub(super) fn record(self) -> (Address, usize) {
         let front = self.front();
         (front.record(), front.room())
     }
 
-    /// From now on this is its record, which has been filled. Only the holder of the key's stripe sets it.
+    /// Sets its record, which has been filled. Only the thread that holds the key's stripe calls this.
     pub(super) fn set_record(self, record: Address, room: usize) {
-        let front = Front(self.0[0].load(Ordering::Relaxed)).with_record(record, room);
+        let front = NodeHeader(self.0[0].load(Ordering::Relaxed)).with_record(record, room);
         self.0[0].store(front.0, Ordering::Release);
     }
 }
@@ -141,17 +143,17 @@ impl<'a> Node<'a> {
 pub(super) struct Record<'a>(pub(super) &'a [AtomicU64]);
 
 impl<'a> Record<'a> {
-    fn state(self) -> StateWord<'a> {
-        StateWord::new(&self.0[0])
+    fn state(self) -> RecordHeaderWord<'a> {
+        RecordHeaderWord::new(&self.0[0])
     }
 
-    /// Fills a record that nobody knows. No value is a tombstone.
+    /// Fills a record that is not published yet. A value of `None` is a tombstone.
     pub(super) fn fill(self, value: Option<&[u8]>, seq: Seq) {
         self.write(value, seq);
-        self.state().set(State::live(NO_KEY, value.map(<[u8]>::len)));
+        self.state().set(RecordHeader::live(NO_KEY, value.map(<[u8]>::len)));
     }
 
-    /// Gives it another value, which has room in it, or none.
+    /// Replaces its value by another one that fits, or by a tombstone.
     pub(super) fn replace(self, value: Option<&[u8]>, seq: Seq) {
         let mut locked = self.state().lock();
         self.write(value, seq);
@@ -163,7 +165,7 @@ impl<'a> Record<'a> {
         copy_in(&self.0[RECORD..], value.unwrap_or_default());
     }
 
-    /// Copies value and sequence of one moment.
+    /// Copies the value and the sequence of one moment, though writers may replace them meanwhile.
     pub(super) fn read(self, value: &mut Vec<u8>) -> (Answer, Seq) {
         let mut seq = 0;
         let state = self.state().read(|state| {

@@ -1,5 +1,5 @@
-//! Whether a memtable takes few new keys any more. One that is flushed then is filled with the same keys again, so it
-//! may grow (decision 11, "Size").
+//! Detects a memtable whose writes mostly overwrite keys that it has. If it were flushed, the next one would fill with
+//! the same keys, so it may grow instead (decision 11, "Size").
 
 use ecotone_substrate::metrics::Counter;
 use ecotone_sys::primitive::{
@@ -7,21 +7,21 @@ use ecotone_sys::primitive::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Writes for each that comes with a new key, from which on few do.
+/// Overwrites prevail if there are more than this many writes for each new key.
 const FEW: u64 = 5;
 
-/// How many writes find their keys there.
+/// Counts writes, and those of them that insert a new key.
 #[derive(Debug, Default)]
 pub(super) struct Overwrites {
     writes: Counter,
     inserts: Counter,
-    /// Both when the present slab began.
+    /// Both counts when the current slab began.
     before: Mutex<(u64, u64)>,
     prevail: AtomicBool,
 }
 
 impl Overwrites {
-    /// A record was written, perhaps with a new key.
+    /// Counts a written record. `is_new` tells whether its key is new.
     pub(super) fn count(&self, is_new: bool) {
         if is_new {
             self.inserts.increment();
@@ -29,12 +29,12 @@ impl Overwrites {
         self.writes.increment();
     }
 
-    /// Records that were written.
+    /// Number of written records.
     pub(super) fn writes(&self) -> u64 {
         self.writes.get()
     }
 
-    /// A slab is full, with which what was written since the last one is judged.
+    /// Called when a slab is full: judges the writes since the previous slab.
     pub(super) fn end_slab(&self) {
         let now = (self.writes.get(), self.inserts.get());
         let before = std::mem::replace(&mut *self.before.lock(), now);
@@ -42,7 +42,7 @@ impl Overwrites {
         self.prevail.store(writes > FEW * inserts, Ordering::Relaxed);
     }
 
-    /// Whether all but few of those that the last slab is full of found their keys there.
+    /// Whether nearly all writes that filled the last slab found their keys in the memtable.
     pub(super) fn prevail(&self) -> bool {
         self.prevail.load(Ordering::Relaxed)
     }

@@ -1,26 +1,27 @@
-//! Shortcuts: where keys have their nodes that were written before, by the hash, so that who writes or reads such a key
-//! again searches no list (decision 11, "Memtable"; decision 12, invariant 5).
+//! Shortcuts: a hash table of nodes that were written before. A thread that writes or reads such a key again finds its
+//! node without a search of the skip list (decision 11, "Memtable"; decision 12, invariant 5).
 //!
-//! Each slab begins with some buckets of shortcuts, so there are more of them the more records there are. A full bucket
-//! forgets one for each that comes. Small slabs have so few that they are not used any more when there is a large one.
+//! Each slab begins with some buckets of shortcuts, so their number grows with that of the records. A new shortcut
+//! replaces one in a full bucket. Small slabs have so few that their shortcuts are not used any more once there is a
+//! large slab.
 
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
 use super::arena::{Address, Arena};
 
-/// Shortcuts of a bucket, which is a line of the processor's caches. With loom so few that all orders can be tried.
+/// Shortcuts of a bucket, which is a cache line. With loom they are so few that all orders can be tried.
 const WAYS: usize = if cfg!(feature = "loom") { 1 } else { 8 };
-/// The part of a slab that shortcuts are: five for four records of 108 bytes.
+/// Shortcuts take a sixteenth of a slab: five for four records of 108 bytes.
 const PART: usize = 16;
 /// Buckets of a large slab.
 const BUCKETS: usize = if cfg!(feature = "loom") { 1 } else { 64 };
 
-/// Words that a slab of so many begins with.
+/// Words of shortcuts at the start of a slab of `slab` words.
 pub(super) const fn words(slab: usize) -> usize {
     slab / PART
 }
 
-/// The upper half of a hash, and a node; zero where nothing is.
+/// The upper half of a hash, and the address of a node; zero if empty.
 #[derive(Debug, Clone, Copy)]
 struct Shortcut(u64);
 
@@ -35,28 +36,28 @@ impl Shortcut {
     }
 }
 
-/// A node of which `is_it` says so, among those that were noted for the hash.
+/// Finds a node for which `is_it` is true among the shortcuts of a hash.
 #[inline]
 pub(super) fn find(arena: &Arena, hash: u64, is_it: impl Fn(Address) -> bool) -> Option<Address> {
-    // Who comes to a node by a shortcut sees all of its words.
+    // Acquire: a thread that reaches a node by a shortcut sees all of its words.
     let shortcuts = bucket(arena, hash)?.iter().map(|slot| Shortcut(slot.load(Ordering::Acquire)));
     shortcuts.filter_map(|shortcut| shortcut.node(hash)).find(|node| is_it(*node))
 }
 
-/// Notes a node that is linked, in its place, an empty one, or the one that `turn` comes to.
+/// Stores a shortcut to a linked node: in the slot that has it already, in an empty one, or in the one that `turn`
+/// selects.
 pub(super) fn note(arena: &Arena, hash: u64, node: Address, turn: u64) {
     let Some(bucket) = bucket(arena, hash) else { return };
     let shortcut = Shortcut::new(hash, node).0;
     let is_for_it = |slot: &&AtomicU64| [0, shortcut].contains(&slot.load(Ordering::Relaxed));
     let slot = bucket.iter().find(is_for_it).unwrap_or(&bucket[turn as usize % bucket.len()]);
-    // Others may read the line.
+    // An equal slot is not written again: other threads may be reading the cache line.
     if slot.load(Ordering::Relaxed) != shortcut {
         slot.store(shortcut, Ordering::Release);
     }
 }
 
-/// Where shortcuts of a hash are, if there is a slab. With each slab that comes, some of those of one slab before it
-/// have their place there.
+/// The bucket of a hash, if there is a slab. Each slab that is added takes over some of the hashes of one earlier slab.
 #[inline]
 fn bucket(arena: &Arena, hash: u64) -> Option<&[AtomicU64; WAYS]> {
     let at = hash as usize >> 8;
@@ -66,7 +67,7 @@ fn bucket(arena: &Arena, hash: u64) -> Option<&[AtomicU64; WAYS]> {
     Some(&buckets[at % buckets.len()])
 }
 
-/// One of so many, by linear hashing.
+/// One of `many` slabs, by linear hashing.
 #[inline]
 fn spread(hash: usize, many: usize) -> Option<usize> {
     let above = many.next_power_of_two();

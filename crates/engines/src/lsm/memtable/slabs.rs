@@ -1,5 +1,5 @@
-//! The slabs of a memtable by their numbers: a table that grows with them, so that it takes what the memtable needs and
-//! not what the budget allows.
+//! The slab table of a memtable: slabs by number. It grows with the memtable, so its size depends on the slabs in use
+//! and not on the memory budget.
 
 use std::sync::OnceLock;
 
@@ -7,10 +7,10 @@ use ecotone_sys::words::Words;
 
 /// Slabs of the first row. Each row has twice as many as the one before, and a slab never moves.
 const FIRST: usize = 4;
-/// Rows for all slabs that 19 bits can tell.
+/// Rows for all slabs that 19 bits can number.
 const ROWS: usize = 18;
 
-/// One row, once a slab of it is there.
+/// One row, allocated with its first slab.
 type Row = OnceLock<Box<[OnceLock<Slab>]>>;
 
 /// A slab.
@@ -28,17 +28,17 @@ pub(super) struct Slabs {
 }
 
 impl Slabs {
-    /// A slab that is there.
+    /// A slab, if it was set.
     #[inline]
     pub(super) fn get(&self, number: usize) -> Option<&Slab> {
         let (row, at) = place(number);
         self.rows[row].get()?[at].get()
     }
 
-    /// Puts a slab where none is.
+    /// Sets a slab.
     ///
     /// # Panics
-    /// If one is there.
+    /// If the number has a slab already.
     pub(super) fn set(&self, number: usize, slab: Slab) {
         let (row, at) = place(number);
         let slabs = self.rows[row].get_or_init(|| (0..FIRST << row).map(|_| OnceLock::new()).collect());
@@ -46,7 +46,7 @@ impl Slabs {
     }
 }
 
-/// The row of a slab, and its place there.
+/// The row of a slab, and its index in the row.
 #[inline]
 fn place(number: usize) -> (usize, usize) {
     let row = (number + FIRST).ilog2() - FIRST.ilog2();

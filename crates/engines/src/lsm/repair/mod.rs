@@ -1,35 +1,35 @@
-//! Reads what can be read of the tables of a keyspace, and of pages below them, into ascending records (decision 7,
-//! "Tables").
+//! Salvage of a keyspace: merges the readable records of its tables, and of the pages below them, into ascending
+//! records (decision 7, "Tables").
 
 mod layout;
-mod sources;
-mod standing;
+mod salvage_merge;
+mod table_age;
 
 use std::{collections::BTreeSet, fmt};
 
 use ecotone_substrate::{Result, environment::Environment};
 
-pub use self::layout::{Layout, Placed};
-use self::sources::{Head, Sources, Table};
+pub use self::layout::{Layout, TablePlacement};
+use self::salvage_merge::{Head, SalvageMerge, Table};
 use crate::{
     engine::Record,
-    lsm::structure::Cover,
-    repair::{Findings, behind},
+    lsm::manifest::PagedRange,
+    repair::{SalvageReport, key_successor},
 };
 
-/// The newest records of one keyspace, in ascending order, as far as they can be read.
+/// An iterator over the newest readable records of one keyspace, in ascending order.
 pub struct Salvage<P> {
-    placed: Placed,
-    sources: Sources,
-    /// Below the tables.
+    placed: TablePlacement,
+    sources: SalvageMerge,
+    /// The records of pages, which are older than the tables.
     pages: Option<P>,
     /// The next record of the pages.
     page: Option<Record>,
-    findings: Findings,
+    findings: SalvageReport,
 }
 
 impl<P: Iterator<Item = Result<Record>>> Salvage<P> {
-    /// Reads the headers of all tables. `pages` gives the records that lie below them, `database` is the identity that
+    /// Reads the headers of all tables. `pages` gives the records that lie below them. `database` is the identity that
     /// tables must have, if it is known.
     ///
     /// # Errors
@@ -38,11 +38,11 @@ impl<P: Iterator<Item = Result<Record>>> Salvage<P> {
         environment: &Environment,
         database: Option<u64>,
         keyspace: u32,
-        placed: Placed,
+        placed: TablePlacement,
         pages: Option<P>,
     ) -> Result<Salvage<P>> {
-        let mut findings = Findings::default();
-        let sources = Sources::open(environment, database, keyspace, &placed, &mut findings)?;
+        let mut findings = SalvageReport::default();
+        let sources = SalvageMerge::open(environment, database, keyspace, &placed, &mut findings)?;
         let mut salvage = Salvage { placed, sources, pages, page: None, findings };
         salvage.step_pages()?;
         let has_pages = salvage.page.is_some();
@@ -53,8 +53,8 @@ impl<P: Iterator<Item = Result<Record>>> Salvage<P> {
         Ok(salvage)
     }
 
-    /// What was found in the tables, complete when there are no more records, and what gave the records of pages.
-    pub fn finish(self) -> (Findings, Option<P>) {
+    /// The findings in the tables, complete when there are no more records, and the source of the page records.
+    pub fn finish(self) -> (SalvageReport, Option<P>) {
         (self.findings, self.pages)
     }
 
@@ -78,7 +78,7 @@ impl<P: Iterator<Item = Result<Record>>> Salvage<P> {
                 None => {
                     let Some((key, value)) = self.page.take() else { return Ok(None) };
                     self.step_pages()?;
-                    if self.counts_in_pages(&key) {
+                    if self.is_visible_in_pages(&key) {
                         return Ok(Some((key, value)));
                     }
                 }
@@ -92,41 +92,41 @@ impl<P: Iterator<Item = Result<Record>>> Salvage<P> {
         Ok(page.map(|(_, value)| value))
     }
 
-    /// The value of a key that tables have, and perhaps a page. All sources that have it go on.
+    /// The value of a key that some tables have, and perhaps a page. Advances all tables that have the key.
     fn judge(&mut self, key: &[u8], page: Option<Vec<u8>>) -> Option<Vec<u8>> {
         let group = self.sources.take(key);
-        let newest = self.counting(key, &group).max_by(|a, b| a.standing.likely(&b.standing));
+        let newest = self.visible_tables(key, &group).max_by(|a, b| a.standing.likely(&b.standing));
         let value = match newest {
             Some(newest) => newest.value().map(<[u8]>::to_vec),
-            None => page.filter(|_| self.counts_in_pages(key)),
+            None => page.filter(|_| self.is_visible_in_pages(key)),
         };
         if newest.is_some_and(|newest| !self.placed.is_settled && self.is_doubtful(key, &group, newest)) {
-            self.findings.doubtful.add((key.to_vec(), Some(behind(key))));
+            self.findings.doubtful.add((key.to_vec(), Some(key_successor(key))));
         }
         self.sources.advance(&group, &mut self.findings);
         value
     }
 
-    /// Those of the tables that have a key in which it counts.
-    fn counting<'s>(&'s self, key: &[u8], group: &'s BTreeSet<usize>) -> impl Iterator<Item = &'s Table> {
-        let cover = self.placed.covers.at(key);
-        let counts = move |place| cover.is_none_or(|cover| cover.counts(place));
-        self.sources.tables(group).filter(move |table| table.standing.place.is_none_or(counts))
+    /// The tables of a group in which the key is visible.
+    fn visible_tables<'s>(&'s self, key: &[u8], group: &'s BTreeSet<usize>) -> impl Iterator<Item = &'s Table> {
+        let paged_range = self.placed.paged_ranges.at(key);
+        let is_visible = move |run_id| paged_range.is_none_or(|paged_range| paged_range.is_visible(run_id));
+        self.sources.tables(group).filter(move |table| table.standing.run_id.is_none_or(is_visible))
     }
 
-    /// Whether another table may have a newer record of a key, or may be without it since it was deleted.
+    /// Whether another table may have a newer record of the key, or may lack the key because it was deleted.
     fn is_doubtful(&self, key: &[u8], group: &BTreeSet<usize>, newest: &Table) -> bool {
         let is_certain = |other: &Table| newest.standing.certain(&other.standing).is_some();
         let may_be_newer = |other: &Table| !is_certain(other) && other.value() != newest.value();
         let may_be_deleted = |other: &Table| !is_certain(other) && other.standing.may_replace(&newest.standing);
         let is_lacking = newest.value().is_some() && self.sources.lacking(group).any(may_be_deleted);
-        is_lacking || self.counting(key, group).any(may_be_newer)
+        is_lacking || self.visible_tables(key, group).any(may_be_newer)
     }
 
-    /// Whether records of pages count that have a key: those of ranges that are covered. Where nobody knows, all do.
-    fn counts_in_pages(&self, key: &[u8]) -> bool {
-        let cover: Option<&Cover> = self.placed.covers.at(key);
-        cover.is_some() || !self.placed.is_settled
+    /// Whether page records of a key are visible: those in paged ranges are. If the layout is not settled, all are.
+    fn is_visible_in_pages(&self, key: &[u8]) -> bool {
+        let paged_range: Option<&PagedRange> = self.placed.paged_ranges.at(key);
+        paged_range.is_some() || !self.placed.is_settled
     }
 }
 

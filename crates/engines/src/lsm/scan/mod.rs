@@ -1,56 +1,56 @@
 //! Iteration over a range, from both ends (decision 11, "Reading"; decision 12, invariant 21).
 //!
-//! Each end merges the records of runs and levels of one version, as their tables have them, with copies of what the
-//! memtables have: [`batch`] (these copies), [`written`] (where these come from), [`sources`] (how what is stored
-//! begins), [`judged`] (builds for tests). Where the version has covers it goes stretch by stretch, and seeks in each
-//! what counts there (decision 14, "Reading").
+//! Each end of a scan merges two sources: the run and level iterators of one version, and a batch copied from the
+//! memtables ([`memtable_iterator`], [`memtable_batch`]). [`sources`] positions the run iterators. [`checked`] compares
+//! the results with the read checker in test builds. Where the version has paged ranges, a scan goes from fragment to
+//! fragment and in each reads only the runs that are visible there (decision 14, "Reading").
 
-mod batch;
-mod judged;
+mod checked;
+mod memtable_batch;
+mod memtable_iterator;
 mod sources;
-mod written;
 
 use std::{mem, ops::Bound, sync::Arc};
 
 use ecotone_substrate::{Result, memory::Component};
 
-use self::batch::Batch;
+use self::memtable_batch::MemtableBatch;
 use super::{
-    base::{Based, Passage},
-    handle::Handle,
-    layer::Layer,
-    ledger::{IS_BUILT, Ledger, Moment},
-    merged::{Merged, Source},
-    records::Lsm,
-    structure::{Covers, Stretch},
+    level_iterator::LevelIterator,
+    manifest::{Fragment, PagedRanges},
+    merging_iterator::{MergingIterator, RecordIterator},
+    page_tier::{PageCursor, ScanReport},
+    read_checker::{IS_BUILT, LogicalTime, ReadChecker},
+    store::Lsm,
+    table_reader::TableReader,
     version::Version,
 };
 use crate::{
     engine::{Cursor, Range, RecordRef},
-    rest::{Direction, Rest},
+    remaining_range::{Direction, RemainingRange},
 };
 
 /// A cursor over a range of a keyspace.
 pub(super) struct Scan {
     lsm: Arc<Lsm>,
-    rest: Rest,
-    /// The ends, as soon as they are used: few scans use both.
-    front: Option<Box<End>>,
-    back: Option<Box<End>>,
+    rest: RemainingRange,
+    /// The two ends. Each is built at its first use, since few scans use both.
+    front: Option<Box<ScanEnd>>,
+    back: Option<Box<ScanEnd>>,
     over: bool,
-    /// The end that went to a record last.
+    /// The end that moved last.
     direction: Direction,
-    /// Whose memory its windows are.
+    /// The memory component that its read windows count for.
     memory: Component,
-    /// When it began, where it is judged.
-    since: Option<Moment>,
+    /// The time at which the scan began, if there is a read checker.
+    since: Option<LogicalTime>,
 }
 
 impl Scan {
     pub(super) fn new(lsm: Arc<Lsm>, range: Range, memory: Component) -> Scan {
-        let rest = Rest::new(range);
+        let rest = RemainingRange::new(range);
         let over = rest.is_empty();
-        let since = lsm.ledger().map(Ledger::now);
+        let since = lsm.read_checker().map(ReadChecker::now);
         Scan { lsm, rest, front: None, back: None, over, direction: Direction::Up, memory, since }
     }
 
@@ -59,12 +59,12 @@ impl Scan {
         if self.over {
             return Ok(false);
         }
-        // So that it ends with an error, and with the end of the range.
+        // The scan is over after an error, and at the end of the range.
         self.over = true;
         self.direction = direction;
         let (front, back) = (&mut self.front, &mut self.back);
         let end = if direction == Direction::Up { front } else { back };
-        let end = end.get_or_insert_with(|| Box::new(End::new((direction, self.memory), &self.rest)));
+        let end = end.get_or_insert_with(|| Box::new(ScanEnd::new((direction, self.memory), &self.rest)));
         self.over = !end.advance(&self.lsm, &self.rest)?;
         Ok(!self.over)
     }
@@ -87,19 +87,19 @@ impl Drop for Scan {
 impl Cursor for Scan {
     fn advance(&mut self, direction: Direction) -> Result<bool> {
         match self.since.filter(|_| IS_BUILT) {
-            Some(since) => self.advance_judged(direction, since),
+            Some(since) => self.advance_checked(direction, since),
             None => self.advance_end(direction),
         }
     }
 
     fn take(&mut self) -> Result<Option<RecordRef<'_>>> {
         match self.since.filter(|_| IS_BUILT) {
-            Some(since) => self.take_judged(since),
+            Some(since) => self.take_checked(since),
             None => self.take_record(),
         }
     }
 
-    fn rest(&self) -> Range {
+    fn remaining(&self) -> Range {
         self.rest.range()
     }
 
@@ -108,48 +108,48 @@ impl Cursor for Scan {
     }
 }
 
-/// Where a record is.
+/// Where the present record comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Memory,
-    Stored,
+enum RecordSource {
+    Memtable,
+    Disk,
 }
 
 /// One end of a scan.
-struct End {
+struct ScanEnd {
     direction: Direction,
-    /// Whose memory its windows are.
+    /// The memory component that its read windows count for.
     memory: Component,
-    /// Where the copies end.
+    /// Where the batch ends: the next refill starts here.
     from: Bound<Vec<u8>>,
-    batch: Batch,
-    /// What the sources are of.
-    version: Option<Arc<Version<Handle>>>,
-    stored: Merged<Layer>,
-    /// Where others count than these, if it comes to that: the first key behind on the way up, the last one before on
-    /// the way down.
+    batch: MemtableBatch,
+    /// The version that the iterators read.
+    version: Option<Arc<Version<TableReader>>>,
+    stored: MergingIterator<LevelIterator>,
+    /// The end of the present fragment, if it has one. Other runs are visible beyond it. Upward it is the first key
+    /// beyond the fragment, downward the lowest key of the fragment.
     limit: Option<Vec<u8>>,
-    /// The record that it went to.
-    found: Option<Found>,
-    /// The first that is stored where it sought last, and records that it gave since then: for who keeps what is below.
+    /// The source of the present record.
+    found: Option<RecordSource>,
+    /// The first key on disk at the last seek, and the records returned since then: for the scan report.
     sought: Option<Vec<u8>>,
     given: u64,
-    /// Tombstones that it passed over.
+    /// Tombstones passed over.
     deletes: u64,
 }
 
-impl End {
-    fn new((direction, memory): (Direction, Component), rest: &Rest) -> End {
+impl ScanEnd {
+    fn new((direction, memory): (Direction, Component), rest: &RemainingRange) -> ScanEnd {
         let from = match direction {
             Direction::Up => rest.low.clone(),
             Direction::Down => rest.high.clone(),
         };
-        let stored = Merged::new(Vec::new(), direction, 0);
-        End {
+        let stored = MergingIterator::new(Vec::new(), direction, 0);
+        ScanEnd {
             direction,
             memory,
             from,
-            batch: Batch::default(),
+            batch: MemtableBatch::default(),
             version: None,
             stored,
             limit: None,
@@ -160,8 +160,8 @@ impl End {
         }
     }
 
-    /// Goes to the next record that has a value. False if there is none, or it lies beyond the rest.
-    fn advance(&mut self, lsm: &Arc<Lsm>, rest: &Rest) -> Result<bool> {
+    /// Goes to the next record that has a value. False if there is none, or if it lies outside the remaining range.
+    fn advance(&mut self, lsm: &Arc<Lsm>, rest: &RemainingRange) -> Result<bool> {
         loop {
             self.pass()?;
             if self.batch.is_used_up() {
@@ -169,10 +169,10 @@ impl End {
             }
             while let Some(limit) = self.passed_limit() {
                 self.tell(lsm, rest);
-                self.seek(lsm, &rest.behind(self.direction, &limit))?;
+                self.seek(lsm, &rest.split_after(self.direction, &limit))?;
             }
             self.found = self.choose();
-            lsm.ledger().into_iter().for_each(|ledger| self.judge(lsm, ledger));
+            lsm.read_checker().into_iter().for_each(|read_checker| self.check_order(lsm, read_checker));
             match self.record_with_tombstones() {
                 Some((_, Some(_))) => {
                     self.given += 1;
@@ -184,11 +184,11 @@ impl End {
         }
     }
 
-    /// What lies below where it sought last has passed over some as well.
+    /// Tombstones passed over, including those of the page cursor since the last seek.
     fn deletes_passed(&self) -> u64 {
         let below = self.stored.sources().iter().map(|layer| match layer {
-            Layer::Below(below) => below.deletes_passed(),
-            Layer::Tables(_) => 0,
+            LevelIterator::Pages(below) => below.deletes_passed(),
+            LevelIterator::Tables(_) => 0,
         });
         self.deletes + below.sum::<u64>()
     }
@@ -200,30 +200,30 @@ impl End {
 
     fn record_with_tombstones(&self) -> Option<(&[u8], Option<&[u8]>)> {
         match self.found? {
-            Found::Memory => self.batch.first(),
-            Found::Stored => self.stored.first().and_then(Layer::record),
+            RecordSource::Memtable => self.batch.first(),
+            RecordSource::Disk => self.stored.first().and_then(LevelIterator::record),
         }
     }
 
-    /// Where the next record is. What is copied of the memtables is newer than what is stored.
-    fn choose(&self) -> Option<Found> {
-        let (copied, stored) = (self.batch.first(), self.stored.first().and_then(Layer::record));
+    /// Chooses the source of the next record. A memtable record is newer than a record of the same key on disk.
+    fn choose(&self) -> Option<RecordSource> {
+        let (copied, stored) = (self.batch.first(), self.stored.first().and_then(LevelIterator::record));
         match (copied, stored) {
             (Some((copied, _)), Some((stored, _))) if self.direction.order(copied, stored).is_gt() => {
-                Some(Found::Stored)
+                Some(RecordSource::Disk)
             }
-            (Some(_), _) => Some(Found::Memory),
-            (None, stored) => stored.map(|_| Found::Stored),
+            (Some(_), _) => Some(RecordSource::Memtable),
+            (None, stored) => stored.map(|_| RecordSource::Disk),
         }
     }
 
-    /// Leaves the present record, and all others of its key.
+    /// Steps over the present record and all others of its key.
     fn pass(&mut self) -> Result<()> {
         match self.found.take() {
             None => Ok(()),
-            Some(Found::Stored) => self.stored.pass(),
-            Some(Found::Memory) => {
-                let stored = self.stored.first().and_then(Layer::record);
+            Some(RecordSource::Disk) => self.stored.pass(),
+            Some(RecordSource::Memtable) => {
+                let stored = self.stored.first().and_then(LevelIterator::record);
                 let is_stored =
                     self.batch.first().zip(stored).is_some_and(|((copied, _), (stored, _))| copied == stored);
                 self.batch.pop();
@@ -232,15 +232,15 @@ impl End {
         }
     }
 
-    /// Copies what comes next in the memtables. If the tables are others than before, they are sought again.
-    fn refill(&mut self, lsm: &Arc<Lsm>, rest: &Rest) -> Result<()> {
+    /// Copies the next batch from the memtables. If the version has changed, seeks again in the new one.
+    fn refill(&mut self, lsm: &Arc<Lsm>, rest: &RemainingRange) -> Result<()> {
         lsm.check_live()?;
         let left = self.left(rest);
         let version = {
-            let pin = lsm.present.pin();
-            let view = lsm.present.load(&pin);
-            self.batch.copy(&view.memtables, &left, self.direction)?;
-            view.version.clone()
+            let pin = lsm.current.pin();
+            let super_version = lsm.current.load(&pin);
+            self.batch.copy(&super_version.memtables, &left, self.direction)?;
+            super_version.version.clone()
         };
         if self.version.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &version)) {
             self.tell(lsm, rest);
@@ -253,85 +253,87 @@ impl End {
         Ok(())
     }
 
-    /// Goes to the first stored records that are left, in the stretch where what is left begins.
-    fn seek(&mut self, lsm: &Arc<Lsm>, left: &Rest) -> Result<()> {
+    /// Seeks in the version, in the fragment where the remaining range begins.
+    fn seek(&mut self, lsm: &Arc<Lsm>, left: &RemainingRange) -> Result<()> {
         let Some(version) = &self.version else { return Ok(()) };
-        let stretch = first_stretch(version.covers(), left, self.direction);
+        let fragment = first_fragment(version.paged_ranges(), left, self.direction);
         let limit = match self.direction {
-            Direction::Up => stretch.upper,
-            Direction::Down => Some(stretch.lower).filter(|lower| !lower.is_empty()),
+            Direction::Up => fragment.upper,
+            Direction::Down => Some(fragment.lower).filter(|lower| !lower.is_empty()),
         };
-        let part = left.until(self.direction, limit);
-        let counting = version.counting_in(stretch.cover).filter(|_| !part.is_empty());
+        let part = left.split_before(self.direction, limit);
+        let counting = version.visible_runs_in(fragment.paged_range).filter(|_| !part.is_empty());
         let sources = sources::begin(lsm, counting, &part, (self.direction, self.memory))?;
-        let mut layers: Vec<Layer> = sources.into_iter().map(Layer::Tables).collect();
-        let base = lsm.base().filter(|_| stretch.cover.is_some() && !part.is_empty());
-        if let Some(base) = base {
-            layers.push(Layer::Below(Based::begin(base, part, self.direction, self.memory)?));
+        let mut layers: Vec<LevelIterator> = sources.into_iter().map(LevelIterator::Tables).collect();
+        let page_tier = lsm.page_tier().filter(|_| fragment.paged_range.is_some() && !part.is_empty());
+        if let Some(page_tier) = page_tier {
+            layers.push(LevelIterator::Pages(PageCursor::begin(page_tier, part, self.direction, self.memory)?));
         }
-        self.stored = Merged::new(layers, self.direction, 0);
-        self.sought = self.stored.first().and_then(Layer::key).filter(|_| lsm.base().is_some()).map(<[u8]>::to_vec);
+        self.stored = MergingIterator::new(layers, self.direction, 0);
+        self.sought =
+            self.stored.first().and_then(LevelIterator::key).filter(|_| lsm.page_tier().is_some()).map(<[u8]>::to_vec);
         self.limit = limit.filter(|_| !left.is_empty()).map(<[u8]>::to_vec);
         Ok(())
     }
 
-    /// Tells what it met since it sought last, if there is somebody to be told. This is left of the range.
-    fn tell(&mut self, lsm: &Lsm, rest: &Rest) {
+    /// Reports to the page tier, if there is one, what the scan read since the last seek. `rest` is the remaining
+    /// range.
+    fn tell(&mut self, lsm: &Lsm, rest: &RemainingRange) {
         let records = mem::take(&mut self.given);
-        let (Some(base), Some(sought)) = (lsm.base(), self.sought.take()) else { return };
+        let (Some(page_tier), Some(sought)) = (lsm.page_tier(), self.sought.take()) else { return };
         let from = match (self.direction, &rest.high) {
             (Direction::Down, Bound::Included(key) | Bound::Excluded(key)) if records > 0 => key.clone(),
             _ => sought,
         };
-        let (mut sources, mut reads, mut most, mut main, mut has_base) = (0, 0, 0, 0, false);
+        let (mut sources, mut reads, mut most, mut main, mut has_pages) = (0, 0, 0, 0, false);
         for layer in self.stored.sources() {
             match layer {
-                Layer::Tables(stored) => {
+                LevelIterator::Tables(stored) => {
                     sources += 1;
                     main = stored.reads();
                     reads += main;
                     most = most.max(main);
                 }
-                Layer::Below(_) => (has_base, main) = (true, 0),
+                LevelIterator::Pages(_) => (has_pages, main) = (true, 0),
             }
         }
-        if !has_base && sources > 0 {
+        if !has_pages && sources > 0 {
             sources -= 1;
             reads -= most;
         }
-        lsm.below.add(u64::from(has_base));
-        base.passed(&Passage { from: &from, records, hidden: self.stored.hidden(), main, sources, reads });
+        lsm.below.add(u64::from(has_pages));
+        page_tier.on_scan(&ScanReport { from: &from, records, hidden: self.stored.hidden(), main, sources, reads });
     }
 
-    /// The limit, if nothing is left before it.
+    /// Takes the limit if no record is left before it.
     fn passed_limit(&mut self) -> Option<Vec<u8>> {
         let limit = self.limit.as_deref()?;
         let is_before = |key: &[u8]| match self.direction {
             Direction::Up => key < limit,
             Direction::Down => key >= limit,
         };
-        let stored = self.stored.first().and_then(Layer::key);
+        let stored = self.stored.first().and_then(LevelIterator::key);
         let copied = self.batch.first().map(|(key, _)| key);
         let is_through = !stored.into_iter().chain(copied).any(is_before);
         self.limit.take_if(|_| is_through)
     }
 
-    /// What is left of the rest behind the copies.
-    fn left(&self, rest: &Rest) -> Rest {
+    /// The remaining range beyond the batch.
+    fn left(&self, rest: &RemainingRange) -> RemainingRange {
         match self.direction {
-            Direction::Up => Rest::new((self.from.clone(), rest.high.clone())),
-            Direction::Down => Rest::new((rest.low.clone(), self.from.clone())),
+            Direction::Up => RemainingRange::new((self.from.clone(), rest.high.clone())),
+            Direction::Down => RemainingRange::new((rest.low.clone(), self.from.clone())),
         }
     }
 }
 
-/// The stretch where an end begins that has this left.
-fn first_stretch<'c>(covers: &'c Covers, left: &Rest, direction: Direction) -> Stretch<'c> {
+/// The fragment in which the remaining range begins in this direction.
+fn first_fragment<'c>(paged_ranges: &'c PagedRanges, left: &RemainingRange, direction: Direction) -> Fragment<'c> {
     match (direction, &left.low, &left.high) {
         (Direction::Up, Bound::Included(key) | Bound::Excluded(key), _)
-        | (Direction::Down, _, Bound::Included(key)) => covers.stretch_at(key),
-        (Direction::Up, Bound::Unbounded, _) => covers.stretch_at(&[]),
-        (Direction::Down, _, Bound::Excluded(key)) => covers.stretch_below(Some(key)),
-        (Direction::Down, _, Bound::Unbounded) => covers.stretch_below(None),
+        | (Direction::Down, _, Bound::Included(key)) => paged_ranges.fragment_at(key),
+        (Direction::Up, Bound::Unbounded, _) => paged_ranges.fragment_at(&[]),
+        (Direction::Down, _, Bound::Excluded(key)) => paged_ranges.fragment_below(Some(key)),
+        (Direction::Down, _, Bound::Unbounded) => paged_ranges.fragment_below(None),
     }
 }

@@ -1,5 +1,5 @@
-//! The runs and levels of a scan, which begin together: indexes that are absent are loaded, and first blocks are read,
-//! with all requests in flight at once.
+//! Positions the run iterators of a scan together. Absent indexes are loaded and first blocks are read with all
+//! requests in flight at once.
 
 use std::sync::Arc;
 
@@ -10,45 +10,46 @@ use ecotone_substrate::{
 };
 
 use crate::{
-    lengths::ReadAhead,
     lsm::{
-        handle::{Handle, Loader},
-        loads::Waits,
-        records::Lsm,
-        stored::{Reading, Stored},
-        structure::Place,
+        index_loads::PendingLoads,
+        manifest::RunId,
+        run_iterator::{ReadMode, RunIterator},
+        store::Lsm,
         table::Candidates,
+        table_reader::{TableLoader, TableReader},
         version::Run,
     },
-    rest::{Direction, Rest},
+    read_ahead::ReadAhead,
+    remaining_range::{Direction, RemainingRange},
 };
 
-/// Each of these on its first record that is left, but for those that have none. Those of level 0 are paid for.
+/// Run iterators on the first records of the remaining range; runs without one are left out. L0 runs are charged to the
+/// read compaction budget.
 pub(super) fn begin<'v>(
     lsm: &Arc<Lsm>,
-    runs: impl Iterator<Item = (Place, &'v Run<Handle>)>,
-    rest: &Rest,
+    runs: impl Iterator<Item = (RunId, &'v Run<TableReader>)>,
+    rest: &RemainingRange,
     (direction, memory): (Direction, Component),
-) -> Result<Vec<Stored>> {
+) -> Result<Vec<RunIterator>> {
     let mut of_level_0 = 0;
-    let before = |(place, run): (Place, _)| {
-        let follows = ReadAhead { lengths: lsm.lengths_of(place).clone(), memory };
-        let source = Stored::before(run, rest, (direction, Reading::Learned(follows)));
+    let before = |(run_id, run): (RunId, _)| {
+        let follows = ReadAhead { scan_lengths: lsm.lengths_of(run_id).clone(), memory };
+        let source = RunIterator::before(run, rest, (direction, ReadMode::Adaptive(follows)));
         let is_left = !source.is_over();
-        of_level_0 += u64::from(is_left && place.is_run());
+        of_level_0 += u64::from(is_left && run_id.is_l0());
         is_left.then_some(source)
     };
-    let mut sources: Vec<Stored> = runs.filter_map(before).collect();
-    lsm.pay(of_level_0);
+    let mut sources: Vec<RunIterator> = runs.filter_map(before).collect();
+    lsm.charge_l0_runs(of_level_0);
     match &mut sources[..] {
         [] => {}
-        [only] => only.begin_alone(rest)?,
+        [only] => only.seek_alone(rest)?,
         several => begin_together(lsm.files.loader(), several, rest)?,
     }
     Ok(sources)
 }
 
-fn begin_together(loader: &Loader, sources: &mut [Stored], rest: &Rest) -> Result<()> {
+fn begin_together(loader: &TableLoader, sources: &mut [RunIterator], rest: &RemainingRange) -> Result<()> {
     let mut queue = loader.environment().storage.queue()?;
     let places = locate(loader, sources, rest, &mut *queue)?;
     let mut reads = Reads::new(&mut *queue);
@@ -61,15 +62,20 @@ fn begin_together(loader: &Loader, sources: &mut [Stored], rest: &Rest) -> Resul
     sources.iter_mut().zip(places).try_for_each(|(source, blocks)| source.stand(rest, blocks))
 }
 
-/// The blocks that can have what each seeks, if it seeks anything.
-fn locate(loader: &Loader, sources: &[Stored], rest: &Rest, queue: &mut dyn Queue) -> Result<Vec<Option<Candidates>>> {
-    let (mut places, mut waits) = (vec![None; sources.len()], Waits::new());
+/// The candidate blocks of the key that each iterator seeks, if it seeks one.
+fn locate(
+    loader: &TableLoader,
+    sources: &[RunIterator],
+    rest: &RemainingRange,
+    queue: &mut dyn Queue,
+) -> Result<Vec<Option<Candidates>>> {
+    let (mut places, mut waits) = (vec![None; sources.len()], PendingLoads::new());
     for (number, source) in sources.iter().enumerate() {
-        let Some((handle, key)) = source.sought(rest) else { continue };
-        handle.reads.increment();
-        match handle.located(key) {
+        let Some((reader, key)) = source.seek_target(rest) else { continue };
+        reader.reads.increment();
+        match reader.located(key) {
             Ok(blocks) => places[number] = Some(blocks),
-            Err(part) => waits.add(handle, part, key, number),
+            Err(part) => waits.add(reader, part, key, number),
         }
     }
     waits.load(loader.cache(), queue, &mut |_, _, number, blocks| places[number] = Some(blocks))?;

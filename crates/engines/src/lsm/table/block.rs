@@ -1,42 +1,43 @@
-//! A block: sorted records, every sixteenth with its whole key (`docs/format/lsm.md`, "Block").
+//! A block: sorted records with prefix-compressed keys. Every sixteenth record is a restart and has its whole key
+//! (`docs/format/lsm.md`, "Block").
 
 use std::{cmp::Ordering, result};
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, is_zero},
-    table::Place,
+    table::BlockAddress,
 };
 
 use super::{
+    compression,
+    decoded::DecodedInterval,
     entry::Entry,
-    pack,
-    rank::{Rank, common},
-    records::Records,
+    prefix_compare::{PrefixComparer, common_prefix_len},
 };
 
 pub(super) const HEADER: usize = 16;
-/// Records from one whole key to the next: a *run*.
-pub(super) const RUN: usize = 16;
-/// Bytes of a restart.
+/// Records from one whole key to the next. The records of one restart interval are called a *run* here.
+pub(super) const RESTART_INTERVAL: usize = 16;
+/// Bytes of a restart offset.
 pub(super) const RESTART: usize = 2;
-/// The form whose entries stand as they are, and the one whose entries are packed.
+/// The two forms of a block: entries as they are, and entries packed by LZ4.
 pub(super) const PLAIN: u8 = 1;
 pub(super) const PACKED: u8 = 2;
 
-/// What a block says about a key.
+/// The result of a search for a key in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Find<'a> {
-    /// It has the key: its value, or none if the key was deleted.
+pub enum BlockSearch<'a> {
+    /// The block has the key: its value, or `None` for a tombstone.
     Found(Option<&'a [u8]>),
     /// The key lies before the block's first.
     Before,
-    /// It lies between two keys of the block.
+    /// The key is absent and lies between two keys of the block.
     Within,
-    /// It lies behind the block's last.
+    /// The key lies behind the block's last.
     After,
 }
 
-/// A block whose checksum is right and whose header makes sense. Its records are checked as they are met.
+/// A block with a verified checksum and a plausible header. Its records are checked when they are read.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
     bytes: &'a [u8],
@@ -45,34 +46,34 @@ pub struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Takes the bytes of a block that belongs to a place.
+    /// Parses the bytes of a block and verifies them against its address.
     ///
     /// # Errors
-    /// If they are not such a block.
-    pub fn parse(bytes: &'a [u8], place: Place) -> result::Result<Block<'a>, Malformed> {
+    /// If they are not a block of this address.
+    pub fn parse(bytes: &'a [u8], place: BlockAddress) -> result::Result<Block<'a>, Malformed> {
         verify(bytes, place)?;
         Self::reparse(bytes)
     }
 
-    /// The same of a block whose entries may be packed; they are unpacked into `room`, which has
+    /// Parses a block whose entries may be packed. They are unpacked into `room`, which has
     /// [`plain_room`](super::plain_room) bytes, or none where no block is packed.
     ///
     /// # Errors
-    /// If the bytes are not such a block.
-    pub fn unpack(bytes: &'a [u8], place: Place, room: &'a mut [u8]) -> result::Result<Block<'a>, Malformed> {
+    /// If the bytes are not a block of this address.
+    pub fn unpack(bytes: &'a [u8], place: BlockAddress, room: &'a mut [u8]) -> result::Result<Block<'a>, Malformed> {
         verify(bytes, place)?;
         Self::unpack_verified(bytes, room)
     }
 
-    /// The same of one whose checksum is right.
+    /// The same for a block whose checksum was verified before.
     pub(super) fn unpack_verified(bytes: &'a [u8], room: &'a mut [u8]) -> result::Result<Block<'a>, Malformed> {
-        Self::reparse(if bytes.get(4) == Some(&PACKED) { pack::unpack(bytes, room)? } else { bytes })
+        Self::reparse(if bytes.get(4) == Some(&PACKED) { compression::unpack(bytes, room)? } else { bytes })
     }
 
     /// Takes the plain bytes of a block that was parsed before.
     ///
     /// # Errors
-    /// If they never were.
+    /// If they are not a plain block.
     pub fn reparse(bytes: &'a [u8]) -> result::Result<Block<'a>, Malformed> {
         let mut r = Reader::new(bytes);
         r.u32()?;
@@ -91,22 +92,22 @@ impl<'a> Block<'a> {
         Ok(block)
     }
 
-    /// How many records it has, never none.
+    /// The number of its records, at least one.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// How many runs its records are in.
+    /// The number of its runs.
     pub fn runs(&self) -> usize {
-        self.count.div_ceil(RUN)
+        self.count.div_ceil(RESTART_INTERVAL)
     }
 
     fn restarts_at(&self) -> usize {
         self.bytes.len().saturating_sub(RESTART * self.runs())
     }
 
-    /// Where a run begins; behind the last one, where the entries end.
+    /// The offset of a run; for the number behind the last run, the end of the entries.
     fn restart(&self, run: usize) -> usize {
         if run == self.runs() {
             return self.end;
@@ -119,9 +120,12 @@ impl<'a> Block<'a> {
     pub(super) fn entries(&self, run: usize) -> result::Result<Entries<'a>, Malformed> {
         let (start, end) = (self.restart(run), self.restart(run + 1).min(self.end));
         match self.bytes.get(start..end).filter(|_| start >= HEADER) {
-            Some(bytes) => {
-                Ok(Entries { r: Reader::new(bytes), start, left: RUN.min(self.count - run * RUN), shares: false })
-            }
+            Some(bytes) => Ok(Entries {
+                r: Reader::new(bytes),
+                start,
+                left: RESTART_INTERVAL.min(self.count - run * RESTART_INTERVAL),
+                shares: false,
+            }),
             None => Err(Malformed::new(self.restarts_at() + RESTART * run, "a run lies outside of the entries")),
         }
     }
@@ -134,7 +138,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The last run whose first key is not above a key; `None` if the key lies before all of them.
+    /// The last run whose first key is at or below a key; `None` if the key lies before all runs.
     pub(super) fn run_of(&self, key: &[u8]) -> result::Result<Option<usize>, Malformed> {
         let (mut low, mut high) = (0, self.runs());
         while low < high {
@@ -147,19 +151,19 @@ impl<'a> Block<'a> {
     /// Looks for a key.
     ///
     /// # Errors
-    /// If a record that has to be looked at is malformed.
-    pub fn find(&self, key: &[u8]) -> result::Result<Find<'a>, Malformed> {
-        let Some(run) = self.run_of(key)? else { return Ok(Find::Before) };
-        let mut rank = Rank::new(key);
+    /// If a record on the search path is malformed.
+    pub fn find(&self, key: &[u8]) -> result::Result<BlockSearch<'a>, Malformed> {
+        let Some(run) = self.run_of(key)? else { return Ok(BlockSearch::Before) };
+        let mut rank = PrefixComparer::new(key);
         for entry in self.entries(run)? {
             let entry = entry?;
             match rank.step(entry.shared, entry.rest) {
                 Ordering::Less => {}
-                Ordering::Equal => return Ok(Find::Found(entry.value)),
-                Ordering::Greater => return Ok(Find::Within),
+                Ordering::Equal => return Ok(BlockSearch::Found(entry.value)),
+                Ordering::Greater => return Ok(BlockSearch::Within),
             }
         }
-        Ok(if run + 1 < self.runs() { Find::Within } else { Find::After })
+        Ok(if run + 1 < self.runs() { BlockSearch::Within } else { BlockSearch::After })
     }
 
     /// Gives all records to `take`, in order.
@@ -170,7 +174,7 @@ impl<'a> Block<'a> {
         &self,
         mut take: impl FnMut(&[u8], Option<&'a [u8]>) -> result::Result<(), Malformed>,
     ) -> result::Result<(), Malformed> {
-        let mut records = Records::default();
+        let mut records = DecodedInterval::default();
         for run in 0..self.runs() {
             records.take(self, run)?;
             for number in 0..records.len() {
@@ -180,15 +184,15 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
-    /// Checks all that parsing leaves out.
+    /// Checks everything that parsing leaves out.
     ///
     /// # Errors
-    /// If the builder would not have made the block so.
+    /// If the block differs from what the builder would write for its records.
     pub fn check(&self) -> result::Result<(), Malformed> {
         let (mut at, mut number, mut last) = (HEADER, 0, Vec::new());
         self.each(|key, value| {
-            let shared = if number % RUN == 0 { 0 } else { common(&last, key) };
-            if number % RUN == 0 && self.restart(number / RUN) != at {
+            let shared = if number % RESTART_INTERVAL == 0 { 0 } else { common_prefix_len(&last, key) };
+            if number % RESTART_INTERVAL == 0 && self.restart(number / RESTART_INTERVAL) != at {
                 return Err(Malformed::new(at, "a run does not begin where the one before ends"));
             }
             if *last >= *key {
@@ -210,7 +214,7 @@ impl<'a> Block<'a> {
 }
 
 /// Whether the checksum of a block is right.
-fn verify(bytes: &[u8], place: Place) -> result::Result<(), Malformed> {
+fn verify(bytes: &[u8], place: BlockAddress) -> result::Result<(), Malformed> {
     if Reader::new(bytes).u32()? != place.checksum(bytes) {
         return Err(Malformed::new(0, "the checksum of the block does not match"));
     }
@@ -221,15 +225,15 @@ fn verify(bytes: &[u8], place: Place) -> result::Result<(), Malformed> {
 #[derive(Debug)]
 pub(super) struct Entries<'a> {
     r: Reader<'a>,
-    /// Where the run begins in the block.
+    /// The offset of the run in the block.
     start: usize,
     left: usize,
-    /// Whether the next may share bytes: all but the first.
+    /// Whether the next entry may share bytes with the one before: all but the first may.
     shares: bool,
 }
 
 impl Entries<'_> {
-    /// Where in the block the last one ended, and the next one begins.
+    /// The offset in the block where the last entry ended and the next one begins.
     pub(super) fn offset(&self) -> usize {
         self.start + self.r.position()
     }

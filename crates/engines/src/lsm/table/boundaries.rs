@@ -1,18 +1,18 @@
-//! What an index is learned from: the keys on both sides of each boundary between two blocks, collected while the table
+//! Input for learning an index: the keys on both sides of each boundary between two blocks, collected while the table
 //! is written (L5).
 
 use ecotone_substrate::model::{DIGEST, digest};
 
-use super::{index::Separators, rank::common};
+use super::{index::Separators, prefix_compare::common_prefix_len};
 
 /// The keys of one block as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     /// The digest of its first key.
     pub(super) first: u64,
-    /// That of its last key.
+    /// The digest of its last key.
     pub(super) last: u64,
-    /// Its records.
+    /// The number of its records.
     pub(super) records: u32,
 }
 
@@ -21,9 +21,9 @@ pub(super) struct Bounds {
 pub(super) struct Boundaries {
     first: Vec<u8>,
     last: Vec<u8>,
-    /// How many bytes all keys share.
+    /// Bytes that all keys share.
     skip: usize,
-    /// With the bytes that all keys shared when the block came.
+    /// Each block with the bytes that all keys shared when it was added.
     blocks: Vec<(Bounds, usize)>,
     separators: Separators,
 }
@@ -35,10 +35,10 @@ impl Boundaries {
             self.first = first.to_vec();
             self.skip = first.len();
         } else {
-            let shared = common(&self.last, first);
+            let shared = common_prefix_len(&self.last, first);
             self.separators.push(&first[..shared + 1]);
         }
-        self.skip = self.skip.min(common(&self.first, last));
+        self.skip = self.skip.min(common_prefix_len(&self.first, last));
         let bounds = Bounds { first: digest(first, self.skip), last: digest(last, self.skip), records };
         self.blocks.push((bounds, self.skip));
         self.last.clear();
@@ -55,12 +55,12 @@ impl Boundaries {
         &self.last
     }
 
-    /// A key between each two blocks.
+    /// The separators, one between each two adjacent blocks.
     pub(super) fn separators(&self) -> &Separators {
         &self.separators
     }
 
-    /// The blocks, with digests behind what all keys share.
+    /// The blocks, with digests of the bytes behind the prefix that all keys share.
     pub(super) fn bounds(&self) -> Vec<Bounds> {
         let rebased = |(bounds, skip): &(Bounds, usize)| Bounds {
             first: self.rebased(bounds.first, *skip),
@@ -70,8 +70,8 @@ impl Boundaries {
         self.blocks.iter().map(rebased).collect()
     }
 
-    /// A digest that begins behind fewer bytes than it was made with. Those between are the same in all keys that there
-    /// were then.
+    /// Rebases a digest to a shorter shared prefix. The bytes in between are the same in all keys that there were when
+    /// the digest was made.
     fn rebased(&self, digest: u64, skip: usize) -> u64 {
         let between = &self.first[self.skip..skip];
         let known = between.len().min(DIGEST);
@@ -97,7 +97,7 @@ mod tests {
         for count in 1..=blocks.len() {
             let mut boundaries = Boundaries::default();
             blocks[..count].iter().for_each(|[first, last]| boundaries.push(first, last, 2));
-            let skip = common(blocks[0][0], blocks[count - 1][1]);
+            let skip = common_prefix_len(blocks[0][0], blocks[count - 1][1]);
             let wanted = blocks[..count].iter().map(|[first, last]| Bounds {
                 first: digest(first, skip),
                 last: digest(last, skip),

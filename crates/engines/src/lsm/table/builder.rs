@@ -1,51 +1,51 @@
-//! Makes blocks of records that come in ascending order.
+//! Builds blocks from records in ascending order.
 
 use ecotone_substrate::{
     Result,
     limits::{MAX_KEY, MAX_RECORD},
     memory::{Component, Memory},
     storage,
-    table::Place,
+    table::BlockAddress,
 };
 use ecotone_sys::chunk::Size;
 
 use super::{
-    block::{Block, HEADER, PLAIN, RESTART, RUN},
+    block::{Block, HEADER, PLAIN, RESTART, RESTART_INTERVAL},
+    compression::{BlockCompressor, Compression, plain_room},
     entry::Entry,
-    pack::{Compression, Packer, plain_room},
-    rank::common,
+    prefix_compare::common_prefix_len,
 };
 
-/// A record on its own; no value is a tombstone.
+/// An owned record; a value of `None` is a tombstone.
 type Record = (Vec<u8>, Option<Vec<u8>>);
 
-/// Fills one block after the other, in one piece of memory.
+/// Fills blocks, one after the other, in one buffer.
 #[derive(Debug)]
 pub struct BlockBuilder {
     piece: storage::Block,
     size: usize,
-    /// Bytes that the plain block may have.
+    /// Most bytes of the plain block.
     limit: usize,
     count: usize,
     end: usize,
     restarts: Vec<u16>,
     first: Vec<u8>,
     last: Vec<u8>,
-    packer: Option<Packer>,
-    /// For so many records the packer has packed the block, and what came of it.
+    packer: Option<BlockCompressor>,
+    /// The record count at the last packing of the block, and the packed bytes if they fit.
     packed: Option<(usize, Option<usize>)>,
-    /// Records that did not fit after all, for the next blocks, the last one first.
+    /// Records that did not fit after packing. They go to the next blocks; the last one is first here.
     left: Vec<Record>,
 }
 
 impl BlockBuilder {
-    /// For blocks of `size` bytes: 4096, 8192 or 16384.
+    /// A builder of blocks of `size` bytes: 4096, 8192 or 16384.
     ///
     /// # Errors
     /// If there is no memory for one.
     pub fn new(memory: &Memory, size: usize, compression: Compression) -> Result<BlockBuilder> {
         assert!((4096..=16384).contains(&size) && size.is_power_of_two());
-        let packer = (compression == Compression::Lz4).then(|| Packer::new(memory, size)).transpose()?;
+        let packer = (compression == Compression::Lz4).then(|| BlockCompressor::new(memory, size)).transpose()?;
         let slab = packer.is_some() || size > Size::Frame.bytes();
         let mut piece = memory.lease_essential(Component::Frames, if slab { Size::Slab } else { Size::Frame })?;
         piece.fill(0);
@@ -66,7 +66,7 @@ impl BlockBuilder {
         })
     }
 
-    /// How many records the block has so far.
+    /// The number of records in the block so far.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -86,8 +86,8 @@ impl BlockBuilder {
         self.left.first().map_or(&self.last, |(key, _)| key)
     }
 
-    /// Adds a record whose key is above the last one's, or gives `false` and changes nothing if it does not fit. No
-    /// value is a tombstone.
+    /// Adds a record whose key is above the last one's. Gives `false` and changes nothing if it does not fit. A value
+    /// of `None` is a tombstone.
     ///
     /// # Panics
     /// If a limit is exceeded.
@@ -100,10 +100,10 @@ impl BlockBuilder {
         self.left.is_empty() && self.add(key, value, true)
     }
 
-    /// Adds a record, unless the block would have more bytes than it may; whether it may be given more.
+    /// Adds a record, unless it exceeds the limit of the block. `raise` allows the limit to be raised.
     fn add(&mut self, key: &[u8], value: Option<&[u8]>, raise: bool) -> bool {
-        let begins = self.count.is_multiple_of(RUN);
-        let shared = if begins { 0 } else { common(&self.last, key) };
+        let begins = self.count.is_multiple_of(RESTART_INTERVAL);
+        let shared = if begins { 0 } else { common_prefix_len(&self.last, key) };
         let entry = Entry { shared, rest: &key[shared..], value };
         let bytes = self.plain() + entry.len() + if begins { RESTART } else { 0 };
         if bytes > self.limit && !(raise && self.raise_limit(bytes)) {
@@ -124,13 +124,13 @@ impl BlockBuilder {
         true
     }
 
-    /// Bytes of the plain block.
+    /// Bytes of the plain block so far.
     fn plain(&self) -> usize {
         self.end + RESTART * self.restarts.len()
     }
 
-    /// Lets the block have as many bytes as can be packed into one, if these do and it is an eighth more. Whether it
-    /// may.
+    /// Raises the limit to the plain bytes that should pack into one block, if `bytes` fit and the limit grows by an
+    /// eighth at least. Whether it was raised.
     fn raise_limit(&mut self, bytes: usize) -> bool {
         if self.packer.is_none() || bytes > plain_room(self.size) || self.pack().is_none() {
             return false;
@@ -143,10 +143,10 @@ impl BlockBuilder {
     }
 
     fn limit_by_rate(&self) -> usize {
-        self.packer.as_ref().map_or(self.size, Packer::limit)
+        self.packer.as_ref().map_or(self.size, BlockCompressor::limit)
     }
 
-    /// Packs the block, unless that was done. How many bytes came of it, if it fits.
+    /// Packs the block, unless that was done. Gives the packed bytes, or `None` if they do not fit.
     fn pack(&mut self) -> Option<usize> {
         if let Some((_, packed)) = self.packed.filter(|(count, _)| *count == self.count) {
             return packed;
@@ -158,8 +158,8 @@ impl BlockBuilder {
         packed
     }
 
-    /// Leaves in the block what fits into it, a record at least; the others are for the next ones. How many bytes it is
-    /// packed into, unless it is plain.
+    /// Keeps in the block the records that fit, one at least, and leaves the others for the next blocks. Gives the
+    /// packed bytes, or `None` if the block is plain.
     pub(super) fn close(&mut self) -> Option<usize> {
         if self.plain() > self.size && self.pack().is_none() {
             self.keep(self.limit_by_rate());
@@ -170,7 +170,7 @@ impl BlockBuilder {
         if self.plain() > self.size { self.pack() } else { None }
     }
 
-    /// Keeps the records that have so many bytes, and leaves the others for the next blocks.
+    /// Keeps the first records up to `limit` bytes, and leaves the others for the next blocks.
     fn keep(&mut self, limit: usize) {
         self.complete(self.plain());
         let block = Block::reparse(&self.piece[..self.plain()]).expect("it was made here");
@@ -186,7 +186,7 @@ impl BlockBuilder {
         self.left.extend(records.drain(kept..).rev());
     }
 
-    /// Makes a plain block of so many bytes of the piece, but for the checksum.
+    /// Completes a plain block of `bytes` bytes in the buffer, except for the checksum.
     fn complete(&mut self, bytes: usize) {
         let restarts = bytes - RESTART * self.restarts.len();
         self.piece[..HEADER].fill(0);
@@ -198,8 +198,8 @@ impl BlockBuilder {
         places.iter_mut().zip(&self.restarts).for_each(|(bytes, restart)| *bytes = restart.to_le_bytes());
     }
 
-    /// Completes the block and gives its bytes to `take`; the next one begins, with what did not fit.
-    pub fn finish<T>(&mut self, place: Place, take: impl FnOnce(&[u8]) -> T) -> T {
+    /// Completes the block and gives its bytes to `take`. The next block begins with the records that did not fit.
+    pub fn finish<T>(&mut self, place: BlockAddress, take: impl FnOnce(&[u8]) -> T) -> T {
         let (packed, count, end, plain) = (self.close(), self.count, self.end, self.plain());
         if packed.is_none() {
             self.complete(self.size);

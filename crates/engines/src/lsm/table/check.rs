@@ -1,14 +1,14 @@
-//! Checking all of a table, which reading leaves out.
+//! The full check of a table, which also covers what reads do not verify.
 
 use std::{cmp::Ordering, result, sync::Arc};
 
 use ecotone_substrate::{Error, Result, codec::Malformed, environment::Environment, memory::Component};
 use ecotone_sys::chunk::Size;
 
-use super::{Candidates, Filter, Table, WholeIndex, window::Window};
-use crate::rest::Direction;
+use super::{Candidates, Filter, Table, WholeIndex, window::BlockWindow};
+use crate::remaining_range::Direction;
 
-/// What a check has seen.
+/// The state of a check: the table's parts, and totals of the records seen.
 struct Seen<'t> {
     table: &'t Table,
     index: WholeIndex,
@@ -21,10 +21,11 @@ struct Seen<'t> {
 }
 
 impl Table {
-    /// Reads all of it and checks all that is left out otherwise; `hash_of` makes the hash of a key for the filter.
+    /// Reads the whole table and checks order, range, index, filter and totals. `hash_of` gives the hash of a key for
+    /// the filter.
     ///
     /// # Errors
-    /// The first damage that is met.
+    /// The first damage that it finds.
     pub fn check(self: &Arc<Self>, environment: &Environment, hash_of: &dyn Fn(&[u8]) -> u64) -> Result<()> {
         let lease = |component| move || environment.memory.lease_essential(component, Size::Frame);
         let index = self.whole_index(environment, &lease(Component::TableIndex))?;
@@ -33,7 +34,7 @@ impl Table {
         let mut seen =
             Seen { table: self, index, filter, hash_of, records: 0, tombstones: 0, bytes: 0, last: Vec::new() };
         let memory = environment.memory.lease_essential(Component::Frames, Size::Slab)?;
-        let mut window = Window::new(self.clone(), 0..self.blocks(), memory);
+        let mut window = BlockWindow::new(self.clone(), 0..self.blocks(), memory);
         for block in 0..self.blocks() {
             let parsed = window.enter(block, Direction::Up)?;
             let checked = parsed.check().and_then(|()| parsed.each(|key, value| seen.record(block, key, value)));
@@ -69,7 +70,7 @@ impl Seen<'_> {
     }
 }
 
-/// Whether a search for a key of a block ends there.
+/// Whether a search through these candidates reaches a block.
 fn leads_to(mut left: Candidates, block: u32) -> bool {
     loop {
         let goes_on = match block.cmp(&left.first) {

@@ -1,4 +1,4 @@
-//! The records of a table, one after the other in either direction, read a window at a time.
+//! A cursor over the records of a table, in either direction. It reads one window of blocks at a time.
 
 use std::{cmp::Ordering, mem, ops::Range, sync::Arc};
 
@@ -10,110 +10,119 @@ use ecotone_substrate::{
 
 use super::{
     Candidates, Table,
-    records::Records,
-    window::{Progress, Window},
+    decoded::DecodedInterval,
+    window::{BlockWindow, ScanProgress},
 };
-use crate::lengths::ReadAhead;
-use crate::rest::Direction;
+use crate::read_ahead::ReadAhead;
+use crate::remaining_range::Direction;
 
-/// A place among the records of some blocks of a table: one of them, before the first, or behind the last.
+/// A position among the records of some blocks of a table: on a record, before the first, or behind the last.
 #[derive(Debug)]
 pub struct Cursor {
-    window: Window,
-    /// Where it went last.
+    window: BlockWindow,
+    /// The direction of the last move.
     direction: Direction,
-    state: State,
+    state: CursorPosition,
     /// The records of the present run.
-    records: Records,
+    records: DecodedInterval,
     block: u32,
     run: usize,
     /// Runs of the present block.
     runs: usize,
-    /// The key that was left for another run.
+    /// The key that the cursor left when it moved to another run, to check the order.
     left: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CursorPosition {
     /// Before the first record.
     Start,
-    /// On one of the run.
+    /// On a record of the present run.
     On(usize),
     /// Behind the last record.
     End,
 }
 
 impl Cursor {
-    /// Before the first record of these blocks, to go forward. The window has memory for as many blocks as are read in
-    /// one request.
+    /// A cursor before the first record of these blocks, to go forward. The memory of `window` decides how many blocks
+    /// one request reads.
     pub fn forward(table: Arc<Table>, blocks: Range<u32>, window: storage::Block) -> Cursor {
         Cursor::new(Direction::Up, table, blocks, window)
     }
 
-    /// Behind the last record of these blocks, to go backward.
+    /// A cursor behind the last record of these blocks, to go backward.
     pub fn backward(table: Arc<Table>, blocks: Range<u32>, window: storage::Block) -> Cursor {
         Cursor::new(Direction::Down, table, blocks, window)
     }
 
-    /// Before the first record of these blocks in a direction, to go on in it.
+    /// A cursor before the first record of these blocks in a direction.
     pub(crate) fn new(direction: Direction, table: Arc<Table>, blocks: Range<u32>, window: storage::Block) -> Cursor {
         let state = match direction {
-            Direction::Up => State::Start,
-            Direction::Down => State::End,
+            Direction::Up => CursorPosition::Start,
+            Direction::Down => CursorPosition::End,
         };
-        let window = Window::new(table, blocks, window);
-        Cursor { window, direction, state, records: Records::default(), block: 0, run: 0, runs: 0, left: Vec::new() }
+        let window = BlockWindow::new(table, blocks, window);
+        Cursor {
+            window,
+            direction,
+            state,
+            records: DecodedInterval::default(),
+            block: 0,
+            run: 0,
+            runs: 0,
+            left: Vec::new(),
+        }
     }
 
-    /// From now on the next window is read while the present one is looked at, into memory of the same size.
+    /// From now on the next window is read while the present one is used, into memory of the same size.
     pub fn read_ahead(&mut self, queue: Box<dyn Queue>, window: storage::Block) {
         self.window.read_ahead(queue, window);
     }
 
-    /// It is of somebody who has come so far. Each read takes what it should for a scan, if it is one and there is
-    /// memory.
-    pub(crate) fn follow(&mut self, follows: Option<ReadAhead>, progress: Progress) {
+    /// Sets the scan that it reads for, and the progress of that scan. Each read then takes as many blocks as the
+    /// scan's read-ahead says, if there is memory.
+    pub(crate) fn follow(&mut self, follows: Option<ReadAhead>, progress: ScanProgress) {
         self.window.follow(follows, progress);
     }
 
-    /// How far that is by now.
-    pub(crate) fn progress(&self) -> Progress {
+    /// The progress by now.
+    pub(crate) fn progress(&self) -> ScanProgress {
         self.window.progress()
     }
 
-    /// Whether the block of the present record is in the block cache, for who goes through all of a table.
+    /// Whether the block of the present record is in the block cache. Only for full passes, such as compaction.
     pub(crate) fn is_cached(&self) -> bool {
         self.window.is_cached()
     }
 
-    /// Asks for what is read when this block is the first to be entered, in its direction. What `waits` gets has to be
-    /// [received](Self::receive) before it goes anywhere.
+    /// Requests the read for this block as the first one to be entered. The memory that `waits` gets must be
+    /// [received](Self::receive) before the cursor moves.
     ///
     /// # Errors
-    /// If there is no queue to read ahead.
+    /// If no queue for reading ahead can be created.
     pub fn ask<W>(&mut self, block: u32, reads: &mut Reads<'_, W>, waits: W) -> Result<()> {
         self.window.ask(block, self.direction, reads, waits)
     }
 
-    /// What was asked for was read into its memory.
+    /// Takes back the memory of a finished read.
     pub fn receive(&mut self, memory: storage::Block) {
         self.window.receive(memory);
     }
 
-    /// Goes to the next record. False behind the last. After an error it is behind the last.
+    /// Goes to the next record. False behind the last. After an error the cursor is behind the last.
     ///
     /// # Errors
     /// If a block is damaged or cannot be read.
     pub fn advance(&mut self) -> Result<bool> {
         self.direction = Direction::Up;
         let (block, run) = match self.state {
-            State::Start => (Some(self.window.within().start), 0),
-            State::On(record) if record + 1 < self.records.len() => return self.stand(record + 1),
-            State::On(_) if self.run + 1 < self.runs => (None, self.run + 1),
-            State::On(_) => (Some(self.block + 1), 0),
-            State::End => return Ok(false),
+            CursorPosition::Start => (Some(self.window.within().start), 0),
+            CursorPosition::On(record) if record + 1 < self.records.len() => return self.stand(record + 1),
+            CursorPosition::On(_) if self.run + 1 < self.runs => (None, self.run + 1),
+            CursorPosition::On(_) => (Some(self.block + 1), 0),
+            CursorPosition::End => return Ok(false),
         };
-        let left = self.leave(State::End);
+        let left = self.leave(CursorPosition::End);
         if let Some(block) = block {
             if block >= self.window.within().end {
                 return Ok(false);
@@ -127,20 +136,20 @@ impl Cursor {
         self.stand(0)
     }
 
-    /// Goes to the record before. False before the first. After an error it is before the first.
+    /// Goes to the record before. False before the first. After an error the cursor is before the first.
     ///
     /// # Errors
     /// As for [`advance`](Self::advance).
     pub fn retreat(&mut self) -> Result<bool> {
         self.direction = Direction::Down;
         let behind = match self.state {
-            State::Start => return Ok(false),
-            State::On(record) if record > 0 => return self.stand(record - 1),
-            State::On(_) if self.run > 0 => None,
-            State::On(_) => Some(self.block),
-            State::End => Some(self.window.within().end),
+            CursorPosition::Start => return Ok(false),
+            CursorPosition::On(record) if record > 0 => return self.stand(record - 1),
+            CursorPosition::On(_) if self.run > 0 => None,
+            CursorPosition::On(_) => Some(self.block),
+            CursorPosition::End => Some(self.window.within().end),
         };
-        let left = self.leave(State::Start);
+        let left = self.leave(CursorPosition::Start);
         let runs = match behind {
             None => self.run,
             Some(behind) if behind <= self.window.within().start => return Ok(false),
@@ -157,18 +166,18 @@ impl Cursor {
         self.stand(last)
     }
 
-    /// Goes to the first record whose key is not below this one, by the blocks that can have the key. False, and behind
-    /// the last, if there is none in these blocks. After an error it is there too.
+    /// Goes to the first record at or above a key, by the key's candidate blocks. If these blocks have none, gives
+    /// false and is behind the last record, as after an error.
     ///
     /// # Errors
     /// As for [`advance`](Self::advance).
     pub fn seek(&mut self, mut left: Candidates, key: &[u8]) -> Result<bool> {
         let (first, last) = self.window.table().range();
         if key <= first {
-            self.state = State::Start;
+            self.state = CursorPosition::Start;
             return self.advance();
         }
-        self.state = State::End;
+        self.state = CursorPosition::End;
         if key > last {
             return Ok(false);
         }
@@ -186,7 +195,7 @@ impl Cursor {
     /// The present key.
     ///
     /// # Panics
-    /// If it is on no record.
+    /// If the cursor is on no record.
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.records.key(self.record())
@@ -203,19 +212,19 @@ impl Cursor {
 
     fn record(&self) -> usize {
         match self.state {
-            State::On(record) => record,
-            State::Start | State::End => panic!("the cursor is on no record"),
+            CursorPosition::On(record) => record,
+            CursorPosition::Start | CursorPosition::End => panic!("the cursor is on no record"),
         }
     }
 
     fn stand(&mut self, record: usize) -> Result<bool> {
-        self.state = State::On(record);
+        self.state = CursorPosition::On(record);
         Ok(true)
     }
 
-    /// Leaves the present record, if it is on one, and keeps its key. Whether it was.
-    fn leave(&mut self, state: State) -> bool {
-        let State::On(record) = mem::replace(&mut self.state, state) else { return false };
+    /// Leaves the present record, if there is one, and keeps its key. Whether there was one.
+    fn leave(&mut self, state: CursorPosition) -> bool {
+        let CursorPosition::On(record) = mem::replace(&mut self.state, state) else { return false };
         self.left.clear();
         self.left.extend_from_slice(self.records.key(record));
         true
@@ -235,8 +244,8 @@ impl Cursor {
         self.records.take(&block, run).map_err(|e| self.damaged(e))
     }
 
-    /// Goes to where a key is or would be in a block, if that is within it. Else says on which side of it the key lies;
-    /// blocks that are left out are not looked at.
+    /// Goes to the lower bound of a key in a block, if it lies within the block. Otherwise says on which side of the
+    /// block the key lies. Blocks outside the cursor's range are not read.
     fn settle(&mut self, block: u32, key: &[u8]) -> Result<Ordering> {
         let within = self.window.within();
         if !within.contains(&block) {
@@ -249,17 +258,17 @@ impl Cursor {
         self.take(run)?;
         let record = self.records.below(key);
         if record < self.records.len() {
-            self.state = State::On(record);
+            self.state = CursorPosition::On(record);
         } else if run + 1 < self.runs {
             self.take(run + 1)?;
-            self.state = State::On(0);
+            self.state = CursorPosition::On(0);
         } else {
             return Ok(Ordering::Greater);
         }
         Ok(Ordering::Equal)
     }
 
-    /// Goes to the first record of a block, or of the next one that is not left out.
+    /// Goes to the first record of a block, or of the cursor's first block if that lies behind it.
     fn begin(&mut self, block: u32) -> Result<bool> {
         let within = self.window.within();
         let block = block.max(within.start);

@@ -1,4 +1,4 @@
-//! An entry of a block: a record whose key leaves out what it shares with the key before (`docs/format/lsm.md`,
+//! An entry of a block: a record whose key leaves out the prefix shared with the key before (`docs/format/lsm.md`,
 //! "Entry").
 
 use std::result;
@@ -13,29 +13,29 @@ const VALUE: u8 = 1;
 const TOMBSTONE: u8 = 2;
 const KIND_BITS: u32 = 3;
 const KIND: u8 = (1 << KIND_BITS) - 1;
-/// In place of the shared bytes if a number of its own tells them.
+/// Stands for the shared length if that follows as a number of its own.
 const MANY: usize = 31;
 
-/// A record without the beginning of its key.
+/// A record without the shared prefix of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry<'a> {
-    /// Bytes of the key that are those of the key before.
+    /// Bytes that the key shares with the key before.
     pub(super) shared: usize,
-    /// The others.
+    /// The other bytes of the key.
     pub(super) rest: &'a [u8],
     /// `None` for a tombstone.
     pub(super) value: Option<&'a [u8]>,
 }
 
 impl<'a> Entry<'a> {
-    /// Bytes that it takes.
+    /// Bytes of the encoded entry.
     pub(super) fn len(&self) -> usize {
         let many = self.shared.checked_sub(MANY).map_or(0, |more| varint_len(more as u64));
         let value = self.value.map_or(0, |value| varint_len(value.len() as u64) + value.len());
         1 + many + varint_len(self.rest.len() as u64) + self.rest.len() + value
     }
 
-    /// Writes it to the beginning of `bytes`, which has room for it.
+    /// Writes the entry to the beginning of `bytes`, which is long enough.
     pub(super) fn write(&self, bytes: &mut [u8]) {
         let kind = if self.value.is_some() { VALUE } else { TOMBSTONE };
         bytes[0] = kind | (self.shared.min(MANY) as u8) << KIND_BITS;
@@ -54,7 +54,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Reads the next one.
+    /// Reads the next entry.
     pub(super) fn read(r: &mut Reader<'a>) -> result::Result<Entry<'a>, Malformed> {
         let head = r.u8()?;
         let mut shared = usize::from(head >> KIND_BITS);
@@ -79,7 +79,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A length, which is compared with its limit by whoever asks. The longest counts as longer than all limits.
+/// A length. The caller compares it with its limit; a too long one is cut to a value above all limits.
 fn length(r: &mut Reader<'_>) -> result::Result<usize, Malformed> {
     Ok(r.varint()?.min(1 << 20) as usize)
 }

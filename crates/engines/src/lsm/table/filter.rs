@@ -1,5 +1,5 @@
-//! A blocked Bloom filter: seven bits of a key in one line of 64 bytes, so that a look is one miss of the processor's
-//! cache (`docs/format/lsm.md`, "Filter").
+//! A blocked Bloom filter: the seven bits of a key lie in one line of 64 bytes, so that a probe costs one miss of the
+//! processor's cache (`docs/format/lsm.md`, "Filter").
 
 use ecotone_substrate::{
     Result,
@@ -13,27 +13,27 @@ use ecotone_substrate::{
 const LINE: usize = 64;
 /// Lines of a page.
 const LINES: usize = PAGE / LINE;
-/// Bits of a key.
+/// Bits set per key.
 const PROBES: u32 = 7;
-/// Bits of the number of a bit within a line.
+/// Width of a bit's number within a line.
 const BIT_BITS: u32 = 9;
 /// Spreads the lower half of a hash over 64 bits: the golden ratio.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Bytes of a hash that waits for the filter.
+/// Bytes of a hash that the builder keeps until the filter is built.
 const HASH: usize = size_of::<u64>();
 
-/// Lines for so many records at so many bits each.
+/// Lines for a number of records at `bits` bits each.
 pub(super) fn lines(records: u64, bits: u16) -> u32 {
     let lines = records.saturating_mul(bits.into()).div_ceil(8 * LINE as u64);
     u32::try_from(lines).unwrap_or(u32::MAX)
 }
 
-/// Pages that so many lines take.
+/// Pages of a number of lines.
 pub(super) fn pages(lines: u32) -> usize {
     (lines as usize).div_ceil(LINES)
 }
 
-/// Bytes of memory of so many lines.
+/// Bytes of memory of a number of lines.
 pub(super) fn memory(lines: u32) -> usize {
     Pages::memory_ending_at(lines as usize * LINE, 0)
 }
@@ -46,7 +46,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Takes the filter that a file has.
+    /// Parses the filter of a file.
     pub(super) fn parse(pages: Pages, lines: u32) -> std::result::Result<Filter, Malformed> {
         Ok(Filter { pages: pages.ending_at(lines as usize * LINE, 0)?, lines })
     }
@@ -60,7 +60,7 @@ impl Filter {
         self.lines
     }
 
-    /// Page and place of the line of a hash.
+    /// The page of a hash's line, and the offset of the line in the page.
     #[inline]
     fn place(&self, hash: u64) -> (usize, usize) {
         let line = (((hash >> 32) * u64::from(self.lines)) >> 32) as usize;
@@ -90,7 +90,7 @@ fn bits(hash: u64) -> impl Iterator<Item = usize> {
     (0..PROBES).map(move |probe| (spread >> (probe * BIT_BITS)) as usize & (8 * LINE - 1))
 }
 
-/// Collects the hashes of a table's keys, since how many they are is known at the end.
+/// Collects the hashes of a table's keys. The filter is built at the end, when their number is known.
 #[derive(Debug, Default)]
 pub(super) struct FilterBuilder {
     hashes: Pages,
@@ -109,7 +109,7 @@ impl FilterBuilder {
         Ok(())
     }
 
-    /// The filter, with so many bits a key; none without bits.
+    /// The filter, with `bits` bits a key; `None` if `bits` is 0.
     pub(super) fn finish(&self, memory: &Memory, bits: u16) -> Result<Option<Filter>> {
         let lines = lines(self.count, bits);
         if lines == 0 {

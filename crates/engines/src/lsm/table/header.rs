@@ -1,4 +1,4 @@
-//! The first page of a table: which file this is, what lies where in it, and what its records are like
+//! The first page of a table: the file's identity, the layout of the file, and statistics of its records
 //! (`docs/format/lsm.md`, "Header").
 
 use std::{result, sync::Arc};
@@ -9,32 +9,32 @@ use ecotone_substrate::{
     environment::Environment,
     limits::{MAX_KEY, MAX_RECORD, PAGE},
     storage::File,
-    table::{self, Name},
+    table::{self, FileIdentity},
 };
 
 use super::{
+    compression::{Compression, plain_room},
     filter,
-    index::{Kind, Shape},
-    pack::{Compression, plain_room},
-    rank::common,
+    index::{IndexKind, Shape},
+    prefix_compare::common_prefix_len,
 };
 
-const FORMAT: table::Header = table::Header { role: table::Role::Table, magic: b"ECOlstab", version: 1 };
+const FORMAT: table::Header = table::Header { role: table::FileRole::Table, magic: b"ECOlstab", version: 1 };
 /// Blocks are from 4096 to 16384 bytes long.
 pub(super) const BLOCK_BITS: std::ops::RangeInclusive<u8> = 12..=14;
 /// Most bits of a key in a filter.
 const MOST_FILTER_BITS: u16 = 32;
 /// Most bytes of an index.
 const MOST_INDEX: u32 = 16 << 20;
-/// Where blocks end at the latest.
+/// Most bytes of all blocks, with the header page.
 const MOST_BLOCK_BYTES: u64 = 256 << 20;
 
-/// What the header says about the rest of the file.
+/// The contents of the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     /// Bytes of a block.
     pub(super) block: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: IndexKind,
     pub(super) filter_bits: u16,
     pub(super) compression: Compression,
     pub(super) blocks: u32,
@@ -43,7 +43,7 @@ pub(super) struct Header {
     pub(super) tombstones: u64,
     /// Bytes of all keys and values.
     pub(super) bytes: u64,
-    /// The smallest and the largest of the records.
+    /// The smallest and the largest sequence of the records.
     pub(super) sequences: (u64, u64),
     /// Pages of a partitioned index.
     pub(super) partitions: u32,
@@ -56,23 +56,23 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// What the blocks are like.
+    /// The shape of the table, for its index.
     pub(super) fn shape(&self) -> Shape {
-        let skip = common(&self.first, &self.last);
+        let skip = common_prefix_len(&self.first, &self.last);
         Shape { blocks: self.blocks, block: self.block, skip, partitions: self.partitions }
     }
 
-    /// Where a block begins.
+    /// The file offset of a block.
     pub(super) fn block_at(&self, block: u32) -> u64 {
         PAGE as u64 + u64::from(block) * self.block as u64
     }
 
-    /// Where a partition of the index begins: behind the blocks.
+    /// The file offset of a partition of the index. Partitions lie behind the blocks.
     pub(super) fn partition_at(&self, number: u32) -> u64 {
         self.block_at(self.blocks) + u64::from(number) * PAGE as u64
     }
 
-    /// Where the index begins: behind its partitions.
+    /// The file offset of the index, which lies behind its partitions.
     pub(super) fn index_at(&self) -> u64 {
         self.partition_at(self.partitions)
     }
@@ -82,18 +82,18 @@ impl Header {
         (self.index_bytes as usize).div_ceil(PAGE)
     }
 
-    /// Where the filter begins, or would if there were one.
+    /// The file offset of the filter, behind the index. Without a filter it is the end of the file.
     pub(super) fn filter_at(&self) -> u64 {
         self.index_at() + (self.index_pages() * PAGE) as u64
     }
 
-    /// Where the file ends.
+    /// The length of the file.
     pub(super) fn end(&self) -> u64 {
         self.filter_at() + (filter::pages(self.filter_lines) * PAGE) as u64
     }
 
-    /// Fills a page.
-    pub(super) fn encode(&self, name: Name, page: &mut [u8]) {
+    /// Encodes the header into a page.
+    pub(super) fn encode(&self, name: FileIdentity, page: &mut [u8]) {
         let mut w = FORMAT.begin(name);
         w.u8(self.block.trailing_zeros() as u8).u8(self.kind.number());
         w.u8(self.filter_bits as u8).u8(self.compression.number());
@@ -108,13 +108,13 @@ impl Header {
         FORMAT.seal(name, &w, page);
     }
 
-    /// Opens this very file.
-    pub(super) fn open(environment: &Environment, name: Name) -> Result<(Arc<dyn File>, Header)> {
+    /// Opens the file of this identity.
+    pub(super) fn open(environment: &Environment, name: FileIdentity) -> Result<(Arc<dyn File>, Header)> {
         FORMAT.open_whole(environment, name, fields, Header::end)
     }
 
-    /// The header of this very file, which may end elsewhere than it should.
-    pub(super) fn open_part(environment: &Environment, name: Name) -> Result<Header> {
+    /// The header of the file of this identity. The file may have another length than its header says.
+    pub(super) fn open_part(environment: &Environment, name: FileIdentity) -> Result<Header> {
         FORMAT.open(environment, name, fields).map(|(_, header)| header)
     }
 
@@ -126,7 +126,7 @@ impl Header {
         if self.records < self.blocks.into() || self.tombstones > self.records {
             return fail(72, "a table has fewer records than blocks, or more tombstones than records");
         }
-        // Who adds up what tables have must not come beyond what can be counted.
+        // Bounds the statistics, so that sums over many tables cannot overflow.
         if self.records > u64::from(self.blocks) * plain_room(self.block) as u64 {
             return fail(72, "a table has more records than its blocks can have");
         }
@@ -136,7 +136,7 @@ impl Header {
         if self.sequences.0 > self.sequences.1 || self.first > self.last {
             return fail(96, "what comes first in a table comes last");
         }
-        if (self.kind == Kind::Partitioned) != (self.partitions > 0) || self.partitions > self.blocks {
+        if (self.kind == IndexKind::Partitioned) != (self.partitions > 0) || self.partitions > self.blocks {
             return fail(112, "an index has pages that its kind has not, or more than there are blocks");
         }
         if self.index_bytes == 0 || self.index_bytes > MOST_INDEX {
@@ -156,7 +156,7 @@ fn fields(r: &mut Reader<'_>) -> result::Result<Header, Malformed> {
     if !BLOCK_BITS.contains(&block) {
         return r.fail("there are no blocks of this size");
     }
-    let Some(kind) = Kind::of(r.u8()?) else { return r.fail("there is no such kind of index") };
+    let Some(kind) = IndexKind::of(r.u8()?) else { return r.fail("there is no such kind of index") };
     let filter_bits = r.u8()?.into();
     let Some(compression) = Compression::of(r.u8()?) else { return r.fail("there is no such compression") };
     let blocks = r.u32()?;

@@ -1,21 +1,22 @@
-//! Tables: files of sorted records that never change, and what finds a key in them (L1 to L5; `docs/format/lsm.md`).
+//! Tables: immutable files of sorted records, with the indexes and filters that find a key in them (L1 to L5;
+//! `docs/format/lsm.md`).
 //!
-//! Neither the log nor the database is known here: an engine that is made of tables takes them as they are.
+//! This module knows neither the log nor the database. Any engine that stores records in tables can use it.
 
 mod block;
-mod blocks;
 mod boundaries;
 mod builder;
+mod cached_blocks;
 mod check;
+mod compression;
 mod cursor;
+mod decoded;
 mod entry;
 mod filter;
 mod header;
 mod index;
-mod pack;
-mod rank;
-mod records;
-mod remains;
+mod prefix_compare;
+mod salvage;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -30,39 +31,39 @@ use ecotone_substrate::{
     limits::PAGE,
     memory::Component,
     storage::{self, File},
-    table::{Name, Pages},
+    table::{FileIdentity, Pages},
 };
 use ecotone_sys::{chunk::Size, primitive::Mutex};
 
-pub(super) use self::rank::common;
-pub(super) use self::remains::{Outline, Remains, Step};
-pub(super) use self::window::Progress;
+pub(super) use self::prefix_compare::common_prefix_len;
+pub(super) use self::salvage::{SalvageHeader, SalvageReader, Step};
+pub(super) use self::window::ScanProgress;
 pub use self::{
-    block::{Block, Find},
+    block::{Block, BlockSearch},
     builder::BlockBuilder,
+    compression::{Compression, plain_room},
     cursor::Cursor,
     filter::Filter,
-    index::{Candidates, Index, Kind, Located, Partition, Wanted, WholeIndex},
-    pack::{Compression, plain_room},
+    index::{Candidates, Index, IndexKind, IndexOptions, Located, Partition, WholeIndex},
     writer::{Options, TableWriter, block_size},
 };
-use self::{blocks::Blocks, header::Header, window::Window};
-use crate::{page_cache::PageCache, rest::Direction};
+use self::{cached_blocks::CachedBlocks, header::Header, window::BlockWindow};
+use crate::{page_cache::PageCache, remaining_range::Direction};
 pub use ecotone_substrate::table::Answer;
 
-/// What gives frames of memory.
+/// A function that leases frames of memory.
 pub type Lease<'l> = &'l dyn Fn() -> Result<storage::Block>;
 
-/// An open table, without its index and filter, which come and go.
+/// An open table, without its index and filter. Those are loaded lazily and may be evicted.
 #[derive(Debug)]
 pub struct Table {
     environment: Environment,
     file: Arc<dyn File>,
-    name: Name,
+    name: FileIdentity,
     header: Header,
-    /// Its part in the block cache, if it has one.
-    blocks: Option<Blocks>,
-    /// Blocks that are to come there.
+    /// Its blocks in the block cache, if there is one.
+    blocks: Option<CachedBlocks>,
+    /// Blocks that [`warm`](Table::warm) is to bring into the block cache.
     warm: Mutex<Vec<u32>>,
 }
 
@@ -70,32 +71,33 @@ impl Table {
     /// Opens a table and reads its first page.
     ///
     /// # Errors
-    /// If the file is another one, is damaged there, or cannot be read.
-    pub fn open(environment: &Environment, name: Name) -> Result<Table> {
+    /// If it is a file of another identity, its first page is damaged, or it cannot be read.
+    pub fn open(environment: &Environment, name: FileIdentity) -> Result<Table> {
         let (file, header) = Header::open(environment, name)?;
         Ok(Table::of(environment.clone(), file, name, header, Vec::new()))
     }
 
-    /// A table of which these blocks are to come into the block cache.
-    fn of(environment: Environment, file: Arc<dyn File>, name: Name, header: Header, warm: Vec<u32>) -> Table {
+    /// A table, with the blocks that [`warm`](Table::warm) is to bring into the block cache.
+    fn of(environment: Environment, file: Arc<dyn File>, name: FileIdentity, header: Header, warm: Vec<u32>) -> Table {
         Table { environment, file, name, header, blocks: None, warm: Mutex::new(warm) }
     }
 
-    /// The same, whose blocks are kept in a cache when scans come to them.
+    /// The same table with a block cache, which keeps the blocks that scans read.
     pub(crate) fn cached(self, cache: &Arc<PageCache>) -> Table {
-        Table { blocks: Blocks::new(cache), ..self }
+        Table { blocks: CachedBlocks::new(cache), ..self }
     }
 
-    /// Brings blocks into the cache of which most records were there before they were merged into this table: what
-    /// scans come to again and again stays in memory while its tables change. They are read in large requests. One that
-    /// cannot be read is left to who asks for it, and so are all if there is no memory for that.
+    /// Brings a new table's blocks into the block cache if most of their records were cached before the merge that
+    /// wrote the table. So data that is scanned often stays in memory while compaction replaces its tables. The blocks
+    /// are read in large requests. A block that cannot be read is left to its next reader, and so are all blocks if
+    /// there is no memory.
     pub(crate) fn warm(self: &Arc<Self>) {
         let (warm, Some(cache)) = (mem::take(&mut *self.warm.lock()), &self.blocks) else { return };
         if warm.is_empty() {
             return;
         }
         let Some(slab) = self.environment.memory.lease(Component::Frames, Size::Slab) else { return };
-        let mut window = Window::new(self.clone(), 0..self.blocks(), slab);
+        let mut window = BlockWindow::new(self.clone(), 0..self.blocks(), slab);
         for block in warm {
             if window.enter(block, Direction::Up).is_err() {
                 return;
@@ -104,19 +106,19 @@ impl Table {
         }
     }
 
-    /// Gives back the memory that its blocks have in the cache, when other tables have its records.
+    /// Frees the memory of its blocks in the block cache, once other tables have its records.
     pub(crate) fn forget_blocks(&self) {
-        let forget = |cache: &Blocks| (0..self.blocks()).for_each(|block| cache.forget(block, self.block_size()));
+        let forget = |cache: &CachedBlocks| (0..self.blocks()).for_each(|block| cache.forget(block, self.block_size()));
         self.blocks.iter().for_each(forget);
     }
 
-    /// What it was made or opened with.
+    /// The environment that it was created or opened with.
     pub(crate) fn environment(&self) -> &Environment {
         &self.environment
     }
 
-    /// Its name.
-    pub fn name(&self) -> Name {
+    /// Its identity.
+    pub fn name(&self) -> FileIdentity {
         self.name
     }
 
@@ -125,7 +127,7 @@ impl Table {
         (&self.header.first, &self.header.last)
     }
 
-    /// Whether a key may be in it, by its range.
+    /// Whether a key lies within its key range.
     pub fn covers(&self, key: &[u8]) -> bool {
         *self.header.first <= *key && *key <= *self.header.last
     }
@@ -135,12 +137,12 @@ impl Table {
         self.header.sequences
     }
 
-    /// Its records, tombstones included.
+    /// The number of its records, tombstones included.
     pub fn records(&self) -> u64 {
         self.header.records
     }
 
-    /// Its tombstones.
+    /// The number of its tombstones.
     pub fn tombstones(&self) -> u64 {
         self.header.tombstones
     }
@@ -155,7 +157,7 @@ impl Table {
         self.header.end()
     }
 
-    /// Its blocks.
+    /// The number of its blocks.
     pub fn blocks(&self) -> u32 {
         self.header.blocks
     }
@@ -165,7 +167,7 @@ impl Table {
         self.header.block
     }
 
-    /// Partitions of its index.
+    /// The number of partitions of its index.
     pub fn partitions(&self) -> u32 {
         self.header.partitions
     }
@@ -190,7 +192,7 @@ impl Table {
         filter::pages(self.header.filter_lines)
     }
 
-    /// The blocks that can have a key, or what is next to it.
+    /// The blocks that can have a key, or its neighbours if it is absent.
     pub fn locate(&self, index: &WholeIndex, key: &[u8]) -> Candidates {
         let (first, last) = self.range();
         match key {
@@ -200,12 +202,12 @@ impl Table {
         }
     }
 
-    /// The file, for who reads by a queue.
+    /// Its file, for callers that read through a queue.
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
     }
 
-    /// Where a block lies in the file.
+    /// The file offset of a block.
     pub fn block_at(&self, block: u32) -> u64 {
         self.header.block_at(block)
     }
@@ -233,12 +235,12 @@ impl Table {
         parsed.map_err(|e| e.at(self.name.file(), self.index_at()))
     }
 
-    /// Where the index lies in the file, without partitions.
+    /// The file offset of the index, without partitions.
     pub fn index_at(&self) -> u64 {
         self.header.index_at()
     }
 
-    /// Where a partition of the index lies in the file, which has one page.
+    /// The file offset of a partition of the index. A partition is one page.
     pub fn partition_at(&self, number: u32) -> u64 {
         self.header.partition_at(number)
     }
@@ -266,7 +268,7 @@ impl Table {
     /// Loads the index and all of its partitions, into frames that `lease` gives.
     ///
     /// # Errors
-    /// If something of it is damaged or cannot be read, or there is no memory for it.
+    /// If a part of it is damaged or cannot be read, or there is no memory for it.
     pub fn whole_index(&self, environment: &Environment, lease: Lease<'_>) -> Result<WholeIndex> {
         let index = self.index(environment, lease)?;
         let partitions = (0..self.partitions()).map(|number| self.partition(number, lease)).collect::<Result<_>>()?;
@@ -288,8 +290,8 @@ impl Table {
         Filter::parse(pages, lines).map_err(|e| e.at(self.name.file(), at))
     }
 
-    /// A block that was read into the beginning of [its memory](Self::memory_for_a_block), and is unpacked to what is
-    /// behind it.
+    /// Parses a block that was read into the beginning of [its memory](Self::memory_for_a_block). A packed block is
+    /// unpacked into the rest of that memory.
     ///
     /// # Errors
     /// If it is damaged.
@@ -304,7 +306,7 @@ impl Table {
         self.header.compression != Compression::None
     }
 
-    /// Damage in a block.
+    /// The error for damage in a block.
     pub fn damaged(&self, block: u32, what: Malformed) -> Error {
         what.at(self.name.file(), self.block_at(block))
     }
@@ -331,12 +333,12 @@ impl Table {
         environment.memory.lease_essential(Component::Frames, self.size_for_a_block())
     }
 
-    /// Its size.
+    /// The size class of that memory.
     pub fn size_for_a_block(&self) -> Size {
         if self.bytes_for_a_block() > Size::Frame.bytes() { Size::Slab } else { Size::Frame }
     }
 
-    /// Looks for a key that the table covers in the blocks that can have it, with one request for most. A value is
+    /// Looks for a key within the table's range in its candidate blocks. Most lookups take one request. A value is
     /// appended to `value`.
     ///
     /// # Errors
@@ -352,10 +354,10 @@ impl Table {
             let block = left.first;
             let found = self.read(block, memory)?.find(key).map_err(|e| self.damaged(block, e))?;
             let goes_on = match found {
-                Find::Found(record) => return Ok(Some(Answer::of(record, value))),
-                Find::Within => false,
-                Find::Before => left.go_down(),
-                Find::After => left.go_up(),
+                BlockSearch::Found(record) => return Ok(Some(Answer::of(record, value))),
+                BlockSearch::Within => false,
+                BlockSearch::Before => left.go_down(),
+                BlockSearch::After => left.go_up(),
             };
             if !goes_on {
                 return Ok(None);

@@ -1,4 +1,5 @@
-//! Blocks of a table that are read together, because they are wanted one after the other.
+//! A window of adjacent blocks of a table, read together because a cursor needs them one after the other. A scan's
+//! window grows and reads ahead, and may use the block cache.
 
 use std::{mem, ops::Range, sync::Arc};
 
@@ -11,83 +12,83 @@ use ecotone_substrate::{
 };
 use ecotone_sys::chunk::Size;
 
-use super::{Block, Table, pack};
+use super::{Block, Table, compression};
 use crate::{
-    lengths::{ReadAhead, Stride},
-    rest::Direction,
+    read_ahead::{ReadAhead, ReadWidth},
+    remaining_range::Direction,
 };
 
-/// As many blocks as there is memory for. Behind them is room to unpack the one that was entered last, if blocks may be
-/// packed.
+/// As many blocks as the memory holds. If blocks may be packed, the end of the memory is room to unpack the block that
+/// was entered last.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct BlockWindow {
     table: Arc<Table>,
-    /// Those that may be asked for.
+    /// The blocks that may be entered.
     within: Range<u32>,
-    /// None while what was asked for is being read into it.
+    /// `None` while a requested read into it is in flight.
     memory: Option<storage::Block>,
-    /// Those that are in memory.
+    /// The blocks in memory.
     there: Range<u32>,
-    /// Where they come from.
+    /// The origin of the blocks in memory.
     origin: Origin,
-    /// Whether the block that was entered last is there, for who goes through all.
+    /// Whether the block that was entered last is in the block cache. Set only for full passes, such as compaction.
     is_cached: bool,
-    ahead: Option<Ahead>,
-    /// How it reads ahead, if it is that of a scan.
+    ahead: Option<ReadAheadBuffer>,
+    /// The read-ahead of a scan; `None` for a full pass.
     follows: Option<ReadAhead>,
-    progress: Progress,
+    progress: ScanProgress,
     /// The block that was entered last.
     entered: Option<u32>,
 }
 
-/// How far somebody has come, by tables before as well.
+/// The progress of a scan, earlier tables included.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Progress {
-    /// Pages that he came to.
+pub(crate) struct ScanProgress {
+    /// Pages entered.
     pub(crate) pages: usize,
     /// Requests to the disk.
     pub(crate) requests: u32,
 }
 
-/// Where blocks come from.
+/// The origin of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// The block cache, which has them from who checked them.
+    /// The block cache. Its blocks were checked at admission.
     Cache,
-    /// The file, for who has not gone far: they may come into the block cache.
+    /// The file, read by a short scan: the blocks may be admitted to the block cache.
     Short,
-    /// The file, for others.
+    /// The file, read by a long scan or a full pass.
     Long,
 }
 
-/// Reads of a scan whose blocks may come into the block cache.
+/// The first reads of a scan, whose blocks may be admitted to the block cache.
 const SHORT: u32 = 2;
 
-/// Why there is memory.
+/// Reason for `expect`: the memory is present.
 const RECEIVED: &str = "what was asked for was received";
 
-impl Window {
-    /// For some blocks of a table, in memory for one of them or more.
-    pub(super) fn new(table: Arc<Table>, within: Range<u32>, memory: storage::Block) -> Window {
+impl BlockWindow {
+    /// A window over some blocks of a table, in memory for one block or more.
+    pub(super) fn new(table: Arc<Table>, within: Range<u32>, memory: storage::Block) -> BlockWindow {
         assert!(within.end <= table.blocks() && memory.len() >= table.bytes_for_a_block());
         let (memory, there, origin, is_cached) = (Some(memory), 0..0, Origin::Long, false);
-        let (ahead, follows, progress, entered) = (None, None, Progress::default(), None);
-        Window { table, within, memory, there, origin, is_cached, ahead, follows, progress, entered }
+        let (ahead, follows, progress, entered) = (None, None, ScanProgress::default(), None);
+        BlockWindow { table, within, memory, there, origin, is_cached, ahead, follows, progress, entered }
     }
 
-    /// It is of somebody who has come so far. Each read takes what it should for a scan, if it is one and there is
-    /// memory.
-    pub(super) fn follow(&mut self, follows: Option<ReadAhead>, progress: Progress) {
+    /// Sets the scan that it reads for, and the progress of that scan. Each read then takes as many blocks as the
+    /// scan's read-ahead says, if there is memory.
+    pub(super) fn follow(&mut self, follows: Option<ReadAhead>, progress: ScanProgress) {
         (self.follows, self.progress) = (follows, progress);
     }
 
-    /// How far that is by now.
-    pub(super) fn progress(&self) -> Progress {
+    /// The progress by now.
+    pub(super) fn progress(&self) -> ScanProgress {
         self.progress
     }
 
-    /// How many blocks the next read takes: all that have room, but for a scan no more than it should. That of a long
-    /// one has others ahead.
+    /// The number of blocks that the next read takes: all that the memory holds, but for a scan no more than its
+    /// read-ahead says. A long scan also gets a read-ahead buffer.
     fn widen(&mut self) -> Result<u32> {
         let stride = self.stride();
         let table = self.table.clone();
@@ -95,7 +96,7 @@ impl Window {
         let component = self.follows.as_ref().map_or(Component::Frames, |follows| follows.memory);
         let blocks = stride.flatten().map_or(u32::MAX, |stride| stride.pages.div_ceil(self.pages()) as u32);
         if stride.is_some() && blocks > 1 && self.memory().len() < Size::Slab.bytes() {
-            // Without it one block goes on being read at a time.
+            // Without a slab the scan goes on reading one block at a time.
             self.memory = memory.lease_essential(component, Size::Slab).ok().or(self.memory.take());
         }
         let is_long = stride == Some(None) && self.ahead.is_none() && self.memory().len() == Size::Slab.bytes();
@@ -105,12 +106,12 @@ impl Window {
         Ok(blocks.min(self.most()))
     }
 
-    /// What the next read should take, if this is a scan; then nothing for a long one.
-    fn stride(&self) -> Option<Option<Stride>> {
-        self.follows.as_ref().map(|follows| follows.lengths.stride(self.progress.pages))
+    /// The width of the next read if this is a scan; `Some(None)` for a long scan, which reads full windows.
+    fn stride(&self) -> Option<Option<ReadWidth>> {
+        self.follows.as_ref().map(|follows| follows.scan_lengths.next_read(self.progress.pages))
     }
 
-    /// Blocks that have room.
+    /// The number of blocks that the memory holds.
     fn most(&self) -> u32 {
         (self.room() / self.table.block_size()) as u32
     }
@@ -120,10 +121,10 @@ impl Window {
         self.table.block_size() / PAGE
     }
 
-    /// From now on the blocks behind the window are read while it is looked at, into memory of the same size.
+    /// From now on the next blocks are read while the present window is used, into memory of the same size.
     pub(super) fn read_ahead(&mut self, queue: Box<dyn Queue>, memory: storage::Block) {
         assert_eq!(memory.len(), self.memory().len());
-        self.ahead = Some(Ahead { queue, free: Some(memory), blocks: 0..0, done: Vec::new() });
+        self.ahead = Some(ReadAheadBuffer { queue, free: Some(memory), blocks: 0..0, done: Vec::new() });
     }
 
     pub(super) fn table(&self) -> &Arc<Table> {
@@ -135,8 +136,8 @@ impl Window {
         self.within.clone()
     }
 
-    /// Brings a block into memory, unless it is there, and checks it, unless somebody has. Others come along, those
-    /// first that are next in this direction.
+    /// Brings a block into memory, unless it is there, and checks it, unless it comes from the block cache. Neighbours
+    /// are read along with it, first those that are next in this direction.
     ///
     /// # Errors
     /// If it cannot be read, or is damaged.
@@ -164,13 +165,13 @@ impl Window {
         Ok(parsed)
     }
 
-    /// Whether it looks into the block cache: unless all is gone through, or it has gone on for long (a long scan and a
-    /// compaction leave that as it is).
+    /// Whether it uses the block cache. Full passes and long scans (and compactions) do not, so that they leave the
+    /// cache as it is.
     fn is_short(&self) -> bool {
         self.progress.requests <= SHORT && self.ahead.is_none() && self.stride().flatten().is_some()
     }
 
-    /// Takes a block from the block cache, if it is there.
+    /// Copies a block from the block cache, if it is there.
     fn take_cached(&mut self, block: u32) -> bool {
         let Some(cache) = self.table.blocks.as_ref().filter(|_| self.is_short()) else { return false };
         let memory = self.memory.as_mut().expect(RECEIVED);
@@ -181,8 +182,8 @@ impl Window {
         found
     }
 
-    /// Asks for what is read when this block is the first to be entered, unless that is in the block cache. What
-    /// `waits` gets has to be [received](Self::receive) before.
+    /// Requests the read for this block as the first one to be entered, unless it is in the block cache. The memory
+    /// that `waits` gets must be [received](Self::receive) before the block is entered.
     pub(super) fn ask<W>(
         &mut self,
         block: u32,
@@ -200,7 +201,7 @@ impl Window {
         Ok(())
     }
 
-    /// What was asked for was read into its memory.
+    /// Takes back the memory of a finished read.
     pub(super) fn receive(&mut self, memory: storage::Block) {
         self.memory = Some(memory);
     }
@@ -212,12 +213,12 @@ impl Window {
     /// The block that was entered last.
     ///
     /// # Errors
-    /// If none was.
+    /// If it is malformed.
     pub(super) fn block(&self, block: u32) -> Result<Block<'_>> {
         Block::reparse(self.bytes(block)).map_err(|e| self.table.damaged(block, e))
     }
 
-    /// Whether the block that was entered last is in the block cache, for who goes through all.
+    /// Whether the block that was entered last is in the block cache. Only for full passes.
     pub(super) fn is_cached(&self) -> bool {
         self.is_cached
     }
@@ -230,19 +231,19 @@ impl Window {
     /// The plain bytes of the block that was entered last.
     pub(super) fn bytes(&self, block: u32) -> &[u8] {
         let bytes = self.stored_bytes(block);
-        match pack::plain_bytes(bytes) {
+        match compression::plain_bytes(bytes) {
             Some(plain) if self.table.may_be_packed() => &self.memory()[self.room()..][..plain],
             _ => bytes,
         }
     }
 
-    /// Where a block is that is in memory.
+    /// The place of a block in the memory.
     fn place(&self, block: u32) -> Range<usize> {
         let (at, size) = ((block - self.there.start) as usize, self.table.block_size());
         at * size..(at + 1) * size
     }
 
-    /// Where the room begins to unpack one.
+    /// The offset of the room for unpacking a block.
     fn room(&self) -> usize {
         self.memory().len() + self.table.block_size() - self.table.bytes_for_a_block()
     }
@@ -267,8 +268,8 @@ impl Window {
         Ok(())
     }
 
-    /// The blocks that are read together for this one, where they lie, and how many bytes they have. Nothing else is
-    /// wanted any more.
+    /// The blocks that are read together with this one, their file offset, and their bytes. The present window is
+    /// dropped.
     fn next_read(&mut self, block: u32, direction: Direction) -> Result<(Range<u32>, u64, usize)> {
         self.there = 0..0;
         self.progress.requests = self.progress.requests.saturating_add(1);
@@ -283,7 +284,7 @@ impl Window {
         Ok((blocks, offset, len))
     }
 
-    /// Leaves off those that would come last and that the block cache has, if a scan looks there.
+    /// Drops the farthest blocks that the block cache has, if the scan is short.
     fn without_cached(&self, mut blocks: Range<u32>, direction: Direction) -> Range<u32> {
         let Some(cache) = self.table.blocks.as_ref().filter(|_| self.origin == Origin::Short) else { return blocks };
         let has = |block| cache.has(block, self.table.block_size());
@@ -293,23 +294,23 @@ impl Window {
         blocks
     }
 
-    /// So many blocks from this one on, if there are.
+    /// Up to `blocks` blocks from this one on.
     fn forward(&self, first: u32, blocks: u32) -> Range<u32> {
         first..self.within.end.min(first.saturating_add(blocks))
     }
 
-    /// So many below this one.
+    /// Up to `blocks` blocks below this one.
     fn backward(&self, end: u32, blocks: u32) -> Range<u32> {
         self.within.start.max(end.saturating_sub(blocks))..end
     }
 
-    /// Makes what was read ahead the window, if it has a block. Whether it has.
+    /// Makes the read-ahead buffer the window, if it has a block. Whether it has.
     fn take_ahead(&mut self, block: u32) -> Result<bool> {
         let Some(ahead) = &mut self.ahead else { return Ok(false) };
         let Some((memory, read)) = ahead.end() else { return Ok(false) };
         let blocks = mem::take(&mut ahead.blocks);
         if !blocks.contains(&block) {
-            // Nobody asked for them, so it does not matter whether they could be read.
+            // No reader needs these blocks, so an error of the read does not matter.
             ahead.free = Some(memory);
             return Ok(false);
         }
@@ -321,30 +322,30 @@ impl Window {
     }
 }
 
-/// The next window.
+/// The next window, which is read in advance.
 #[derive(Debug)]
-struct Ahead {
+struct ReadAheadBuffer {
     queue: Box<dyn Queue>,
-    /// Its memory, unless it is being read.
+    /// Its memory, unless a read is in flight.
     free: Option<storage::Block>,
-    /// What is being read.
+    /// The blocks of the read in flight.
     blocks: Range<u32>,
-    /// What has been read, if that was at once.
+    /// A read that completed at once.
     done: Vec<Completion>,
 }
 
-impl Ahead {
+impl ReadAheadBuffer {
     /// Begins to read these blocks, if there are any.
     fn begin(&mut self, table: &Table, blocks: Range<u32>) {
         let Some(block) = self.free.take_if(|_| !blocks.is_empty()) else { return };
         let (offset, len) = (table.block_at(blocks.start), blocks.len() * table.block_size());
         self.queue.submit(Request { file: table.file().clone(), op: Op::Read, offset, block, len, tag: 0 });
-        // It starts, and nobody waits for it.
+        // Starts the read without waiting for it.
         self.queue.complete(0, &mut self.done);
         self.blocks = blocks;
     }
 
-    /// Waits for what is being read, if anything is.
+    /// Waits for the read in flight, if there is one.
     fn end(&mut self) -> Option<(storage::Block, Result<()>)> {
         if self.free.is_none() && self.done.is_empty() {
             self.queue.complete(1, &mut self.done);

@@ -1,4 +1,4 @@
-//! Makes a table of records that come in ascending order.
+//! Writes a table from records in ascending order.
 
 use std::mem;
 
@@ -7,7 +7,7 @@ use ecotone_substrate::{
     environment::Environment,
     limits::PAGE,
     memory::Component,
-    table::{Name, Output, Pages},
+    table::{FileIdentity, Output, Pages},
 };
 use ecotone_sys::chunk::Size;
 
@@ -15,38 +15,38 @@ use super::{
     Table,
     boundaries::Boundaries,
     builder::BlockBuilder,
+    compression::Compression,
     filter::FilterBuilder,
     header::Header,
-    index::{self, Wanted},
-    pack::Compression,
+    index::{self, IndexOptions},
 };
 
-/// A record of half of this part of a block may be lost at its end.
+/// Half a record, the space lost at the end of a block on average, is at most one part in this many of a block.
 const MOST_WASTE: usize = 16;
 
-/// The smallest block in which half a record of the mean size is no more than a sixteenth.
+/// The smallest block size in which half a record of the mean size is no more than a sixteenth.
 pub fn block_size(mean: usize) -> usize {
     [4096, 8192].into_iter().find(|size| mean / 2 * MOST_WASTE <= *size).unwrap_or(16384)
 }
 
-/// What a table should be like.
+/// Options of a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Bytes of a block: 4096, 8192 or 16384.
     pub block: usize,
     /// Bits of each key in the filter; 0 for none.
     pub filter_bits: u16,
-    /// What is done with the entries of blocks.
+    /// The compression of its blocks.
     pub compression: Compression,
-    /// How blocks are found.
-    pub index: Wanted,
+    /// Its index.
+    pub index: IndexOptions,
 }
 
-/// A table that is being written. Dropped before it is finished, it takes its file with it.
+/// A table that is being written. If the writer is dropped before [`finish`](Self::finish), its file is removed.
 #[derive(Debug)]
 pub struct TableWriter {
     environment: Environment,
-    name: Name,
+    name: FileIdentity,
     options: Options,
     output: Output,
     block: BlockBuilder,
@@ -56,17 +56,18 @@ pub struct TableWriter {
     records: u64,
     tombstones: u64,
     bytes: u64,
-    /// Records of the present block that were in the block cache, and blocks of which most were.
+    /// The number of records of the present block that were in the block cache, and the blocks of which most records
+    /// were.
     cached: usize,
     warm: Vec<u32>,
 }
 
 impl TableWriter {
-    /// Makes the file.
+    /// Creates the file.
     ///
     /// # Errors
-    /// If it cannot be made, or memory for writing it is wanting. Then there is no file.
-    pub fn create(environment: &Environment, name: Name, options: Options) -> Result<TableWriter> {
+    /// If it cannot be created, or there is no memory for writing it. Then there is no file.
+    pub fn create(environment: &Environment, name: FileIdentity, options: Options) -> Result<TableWriter> {
         let block = BlockBuilder::new(&environment.memory, options.block, options.compression)?;
         let output = Output::create(environment, name)?;
         Ok(TableWriter {
@@ -91,20 +92,20 @@ impl TableWriter {
         self.records
     }
 
-    /// Whether there are none yet.
+    /// Whether there are no records yet.
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// Bytes of the blocks so far, that being filled included.
+    /// Bytes of the blocks so far, the present one included.
     pub fn block_bytes(&self) -> u64 {
         (u64::from(self.blocks) + u64::from(self.block.count() > 0)) * self.options.block as u64
     }
 
-    /// Adds a record; no value is a tombstone. `hash` is that of the key which the filter goes by.
+    /// Adds a record; a value of `None` is a tombstone. `hash` is the hash of the key for the filter.
     ///
     /// # Errors
-    /// If memory or space on the disk is wanting, or a write fails.
+    /// If there is no memory or no space on the disk, or a write fails.
     ///
     /// # Panics
     /// If the key is not above the last one's, or a limit is exceeded: the record would be lost.
@@ -122,15 +123,15 @@ impl TableWriter {
         Ok(())
     }
 
-    /// The record that was pushed last was in the block cache: where most of a block were, it is to [come
-    /// there](Table::warm) too.
+    /// Says that the last record was in the block cache. If most records of a block were, [`Table::warm`] brings the
+    /// block there.
     pub fn note_cached(&mut self) {
         self.cached += 1;
     }
 
-    /// Writes the rest and syncs the file, whose records have sequences from the first to the second of `sequences`;
-    /// its name is durable after [`Storage::sync_dir`](ecotone_substrate::storage::Storage::sync_dir). `None`, and no
-    /// file, if there were no records.
+    /// Writes the rest and syncs the file. `sequences` are the smallest and the largest sequence of the records. The
+    /// file's name is durable after [`Storage::sync_dir`](ecotone_substrate::storage::Storage::sync_dir). `None`, and
+    /// no file, if there were no records.
     ///
     /// # Errors
     /// As for [`push`](Self::push). Then there is no file.

@@ -1,4 +1,4 @@
-//! Indexes and filters that come and go (decision 12, invariant 19).
+//! The table cache: lazy loading and eviction of indexes and filters (decision 12, invariant 19).
 
 use std::{sync::Arc, thread};
 
@@ -13,16 +13,16 @@ use ecotone_sys::{
 };
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::world::{ALL, World, collect, expected, key};
+use super::fixture::{ALL, Fixture, collect, expected, key};
 use crate::{
     engine::Engine,
     lsm::{
-        family::Sizes,
+        family::Tuning,
         keyspace::LsmKeyspace,
-        part::Part,
-        table::Kind,
-        table_cache::{Sort, TableCache},
-        version::Ranged,
+        lazy_slot::LazySlot,
+        table::IndexKind,
+        table_cache::{CacheEntryKind, TableCache},
+        version::TableMeta,
     },
     tests::stat,
 };
@@ -35,12 +35,12 @@ fn value(number: u32) -> [u8; 100] {
 }
 
 /// A keyspace of many small tables, each with an index of a page, none of which is in memory.
-fn filled(world: &World) -> Arc<LsmKeyspace> {
+fn filled(fixture: &Fixture) -> Arc<LsmKeyspace> {
     for number in 0..KEYS {
-        world.write(&key(number), Some(&value(number)));
-        while world.environment.scheduler.run_one() {}
+        fixture.write(&key(number), Some(&value(number)));
+        while fixture.environment.scheduler.run_one() {}
     }
-    world.reopened()
+    fixture.reopened()
 }
 
 fn tables(keyspace: &Arc<LsmKeyspace>) -> usize {
@@ -48,11 +48,11 @@ fn tables(keyspace: &Arc<LsmKeyspace>) -> usize {
 }
 
 /// Bytes of all indexes and filters.
-fn resident(world: &World) -> usize {
-    world.environment.memory.used(&[Component::TableIndex, Component::Filter])
+fn resident(fixture: &Fixture) -> usize {
+    fixture.environment.memory.used(&[Component::TableIndex, Component::Filter])
 }
 
-/// Asks for keys that are there and for others, in whatever order.
+/// Reads present and absent keys in random order.
 fn read(keyspace: &Arc<LsmKeyspace>, seed: u64, times: u32) {
     let (mut random, mut found) = (SmallRng::seed_from_u64(seed), Vec::new());
     for _ in 0..times {
@@ -63,7 +63,7 @@ fn read(keyspace: &Arc<LsmKeyspace>, seed: u64, times: u32) {
     }
 }
 
-/// Takes all memory but for so many slabs.
+/// Takes all memory except for some slabs.
 fn leave(memory: &Memory, slabs: usize) -> Vec<Block> {
     let mut taken = Vec::new();
     for size in [Size::Chunk, Size::Slab] {
@@ -78,13 +78,13 @@ fn leave(memory: &Memory, slabs: usize) -> Vec<Block> {
 /// Indexes of small tables share frames.
 #[test]
 fn an_index_has_memory_for_what_it_uses() {
-    for kind in [Kind::Single, Kind::Plr, Kind::Linear] {
-        let world = World::new(1, kind);
-        let keyspace = filled(&world);
+    for kind in [IndexKind::Single, IndexKind::Plr, IndexKind::Linear] {
+        let fixture = Fixture::new(1, kind);
+        let keyspace = filled(&fixture);
         read(&keyspace, 1, 20_000);
         let (loads, bytes) =
             (stat(&keyspace.stats(), "index_loads") as usize, stat(&keyspace.stats(), "index_bytes") as usize);
-        assert_eq!(world.environment.memory.used(&[Component::TableIndex]), bytes, "{kind:?}");
+        assert_eq!(fixture.environment.memory.used(&[Component::TableIndex]), bytes, "{kind:?}");
         assert!(
             bytes >= loads * CELL_BYTES && bytes <= loads * 3 * CELL_BYTES,
             "{kind:?}: {bytes} bytes of {loads} indexes"
@@ -94,40 +94,39 @@ fn an_index_has_memory_for_what_it_uses() {
 
 #[test]
 fn with_ample_memory_each_part_is_loaded_once() {
-    let world = World::new(1, Kind::Linear);
-    let keyspace = filled(&world);
-    assert_eq!((resident(&world), stat(&keyspace.stats(), "index_loads")), (0, 0));
+    let fixture = Fixture::new(1, IndexKind::Linear);
+    let keyspace = filled(&fixture);
+    assert_eq!((resident(&fixture), stat(&keyspace.stats(), "index_loads")), (0, 0));
     (0..KEYS).for_each(|number| assert_eq!(keyspace.get(&key(number)).unwrap(), Some(value(number).to_vec())));
     read(&keyspace, 1, KEYS);
     assert_eq!(stat(&keyspace.stats(), "index_loads") as usize, tables(&keyspace));
     let filters = stat(&keyspace.stats(), "filter_loads");
     let bytes = stat(&keyspace.stats(), "filter_bytes");
-    assert_eq!(bytes as usize, world.environment.memory.used(&[Component::Filter]));
+    assert_eq!(bytes as usize, fixture.environment.memory.used(&[Component::Filter]));
     assert!(
         filters > 0 && (filters * CELL_BYTES as u64..=filters * PAGE as u64).contains(&bytes),
         "{bytes} of {filters}"
     );
 }
 
-/// The memory that is left has room for a third of the indexes. Keys are found rightly all the same, whoever reads
-/// beside.
+/// The free memory has room for a third of the indexes. Concurrent readers find all keys nevertheless.
 #[test]
 fn indexes_of_three_times_the_memory_that_is_left_are_loaded_again_and_again() {
-    let world = World::new(1, Kind::Single);
-    let keyspace = filled(&world);
+    let fixture = Fixture::new(1, IndexKind::Single);
+    let keyspace = filled(&fixture);
     let slabs = 1;
     assert!(
         tables(&keyspace) * CELL_BYTES > 3 * (Size::Slab.bytes() - 2 * THREADS as usize * PAGE),
         "each reads a block and an index"
     );
-    let _taken = leave(&world.environment.memory, slabs);
+    let _taken = leave(&fixture.environment.memory, slabs);
     thread::scope(|scope| {
         for seed in 0..THREADS {
             let keyspace = &keyspace;
             scope.spawn(move || read(keyspace, seed, KEYS / 4));
         }
     });
-    assert!(resident(&world) <= slabs * Size::Slab.bytes());
+    assert!(resident(&fixture) <= slabs * Size::Slab.bytes());
     let loads = stat(&keyspace.stats(), "index_loads") as usize;
     assert!(loads > 2 * tables(&keyspace), "{loads} loads of {} indexes", tables(&keyspace));
     let all = collect(&keyspace, ALL, false);
@@ -138,21 +137,21 @@ fn indexes_of_three_times_the_memory_that_is_left_are_loaded_again_and_again() {
 #[test]
 fn a_capacity_in_bytes_is_kept() {
     const CAPACITY: usize = 12 * PAGE;
-    let world = World::with_table_cache(1, Kind::Linear, Sizes::TINY, CAPACITY);
-    let keyspace = filled(&world);
+    let fixture = Fixture::with_table_cache(1, IndexKind::Linear, Tuning::TINY, CAPACITY);
+    let keyspace = filled(&fixture);
     for seed in 0..50 {
         read(&keyspace, seed, 40);
-        assert!(resident(&world) <= CAPACITY);
+        assert!(resident(&fixture) <= CAPACITY);
     }
     assert!(stat(&keyspace.stats(), "index_loads") as usize > tables(&keyspace));
 }
 
-/// What is asked for again and again stays, though there is room for few.
+/// An index that is used often stays, though there is room for few.
 #[test]
 fn parts_that_are_used_stay() {
-    let world = World::with_table_cache(1, Kind::Linear, Sizes::TINY, 8 * PAGE);
-    let keyspace = filled(&world);
-    // Loads of indexes by a read of this key.
+    let fixture = Fixture::with_table_cache(1, IndexKind::Linear, Tuning::TINY, 8 * PAGE);
+    let keyspace = filled(&fixture);
+    // Index loads that a read of this key causes.
     let loads = |number: u32| {
         let before = stat(&keyspace.stats(), "index_loads");
         assert!(keyspace.get(&key(number)).unwrap().is_some());
@@ -166,21 +165,25 @@ fn parts_that_are_used_stay() {
     assert!(of_others > 500 && of_one < of_others / 10, "{of_one} {of_others}");
 }
 
-/// Without an index a part of a table is about what it is with one, and all parts are the whole.
+/// Without an index in memory, the size estimate of a range is close to the estimate with one, and the ranges add up to
+/// the whole.
 #[test]
 fn parts_of_a_table_are_counted_whose_index_is_not_in_memory() {
     const PARTS: u32 = 16;
-    let world =
-        World::with(1, Kind::Single, Sizes { memtable: 1 << 20, table: 4 << 20, level_0: 8 << 20, ..Sizes::TINY });
-    let keyspace = filled(&world);
+    let fixture = Fixture::with(
+        1,
+        IndexKind::Single,
+        Tuning { memtable: 1 << 20, table: 4 << 20, l0_target: 8 << 20, ..Tuning::TINY },
+    );
+    let keyspace = filled(&fixture);
     let bound = |part: u32| (u64::from(part) << 32).div_ceil(u64::from(PARTS)).to_be_bytes()[4..].to_vec();
     let upper = |part: u32| if part + 1 < PARTS { bound(part + 1) } else { vec![0xff; 5] };
     let count =
-        || -> Vec<_> { (0..PARTS).map(|part| keyspace.lsm().counted(&bound(part), &upper(part)).bytes).collect() };
-    let (all, before) = (keyspace.lsm().counted(&[], &[0xff; 5]).bytes, count());
-    assert_eq!(resident(&world), 0, "something was loaded");
+        || -> Vec<_> { (0..PARTS).map(|part| keyspace.lsm().range_size(&bound(part), &upper(part)).bytes).collect() };
+    let (all, before) = (keyspace.lsm().range_size(&[], &[0xff; 5]).bytes, count());
+    assert_eq!(resident(&fixture), 0, "something was loaded");
     read(&keyspace, 1, 1000);
-    assert!(resident(&world) > 0);
+    assert!(resident(&fixture) > 0);
     for counted in [before, count()] {
         let mean = all / u64::from(PARTS);
         assert!(counted.iter().all(|bytes| (mean * 3 / 4..mean * 4 / 3).contains(bytes)), "{counted:?} of {all}");
@@ -195,35 +198,35 @@ fn parts_of_a_table_are_counted_whose_index_is_not_in_memory() {
     }
 }
 
-/// A key that shares much with some neighbours, and nothing with those in other blocks, so that separators are long and
-/// tables of few blocks have several partitions.
+/// A key that shares a long prefix with neighbours of its block and nothing with other blocks. So separators are long,
+/// and tables of few blocks have several partitions.
 fn long(number: u32) -> Vec<u8> {
     [&(number / 16).to_be_bytes().repeat(111)[..], &number.to_be_bytes()].concat()
 }
 
-/// Partitions come one by one, and go so that others have room.
+/// Partitions are loaded one by one, and evicted to make room for others.
 #[test]
 fn partitions_come_and_go_by_themselves() {
     const CAPACITY: usize = 6 * PAGE;
     const LONG: u32 = 8000;
-    let sizes = Sizes { memtable: 1 << 20, table: 1 << 20, level_0: 4 << 20, part: 4 << 20, ..Sizes::TINY };
-    let world = World::with_table_cache(1, Kind::Partitioned, sizes, CAPACITY);
+    let sizes = Tuning { memtable: 1 << 20, table: 1 << 20, l0_target: 4 << 20, part: 4 << 20, ..Tuning::TINY };
+    let fixture = Fixture::with_table_cache(1, IndexKind::Partitioned, sizes, CAPACITY);
     let value = |number: u32| vec![number as u8; 60];
     for number in 0..LONG {
-        world.write(&long(number), Some(&value(number)));
-        while world.environment.scheduler.run_one() {}
+        fixture.write(&long(number), Some(&value(number)));
+        while fixture.environment.scheduler.run_one() {}
     }
-    let keyspace = world.reopened();
+    let keyspace = fixture.reopened();
     let loads = || stat(&keyspace.stats(), "index_loads") as usize;
     assert_eq!(keyspace.get(&long(0)).unwrap(), Some(value(0)));
     let bytes = stat(&keyspace.stats(), "index_bytes") as usize;
-    assert_eq!((loads(), resident(&world)), (2, bytes), "the index of one table, and one partition of it");
+    assert_eq!((loads(), resident(&fixture)), (2, bytes), "the index of one table, and one partition of it");
     assert!((PAGE + CELL_BYTES..2 * PAGE).contains(&bytes), "a frame and cells: {bytes}");
     let mut random = SmallRng::seed_from_u64(1);
     for _ in 0..2000 {
         let number = random.random_range(0..LONG);
         assert_eq!(keyspace.get(&long(number)).unwrap(), Some(value(number)));
-        assert!(resident(&world) <= CAPACITY && stat(&keyspace.stats(), "index_bytes") as usize <= CAPACITY);
+        assert!(resident(&fixture) <= CAPACITY && stat(&keyspace.stats(), "index_bytes") as usize <= CAPACITY);
     }
     assert!(loads() > 4 * tables(&keyspace), "{} loads for {} tables", loads(), tables(&keyspace));
     let model = (0..LONG).map(|number| (long(number), value(number))).collect();
@@ -232,20 +235,20 @@ fn partitions_come_and_go_by_themselves() {
     assert_eq!((check.problems, check.records), (vec![], u64::from(LONG)));
 }
 
-/// Parts that are loaded by a frame each.
+/// Lazy slots that load a frame each.
 struct Shelf {
     memory: Arc<Memory>,
     cache: Arc<TableCache>,
-    parts: Vec<(Sort, Arc<Part<Block>>)>,
-    /// Bytes of one that are used.
+    parts: Vec<(CacheEntryKind, Arc<LazySlot<Block>>)>,
+    /// Used bytes of each.
     used: usize,
 }
 
 impl Shelf {
-    fn new(budget: usize, capacity: usize, sorts: impl IntoIterator<Item = Sort>) -> Shelf {
+    fn new(budget: usize, capacity: usize, sorts: impl IntoIterator<Item = CacheEntryKind>) -> Shelf {
         let (memory, domain) = (Memory::new(budget), Domain::new());
         let cache = TableCache::new(&memory, &domain, capacity);
-        let parts = sorts.into_iter().map(|sort| (sort, Part::absent(&domain))).collect();
+        let parts = sorts.into_iter().map(|sort| (sort, LazySlot::absent(&domain))).collect();
         Shelf { memory, cache, parts, used: PAGE }
     }
 
@@ -266,7 +269,15 @@ fn filters_go_before_indexes_and_no_index_goes_for_a_filter() {
     let shelf = Shelf::new(
         4 << 20,
         4 * PAGE,
-        [Sort::Index, Sort::Filter, Sort::Index, Sort::Filter, Sort::Index, Sort::Index, Sort::Filter],
+        [
+            CacheEntryKind::Index,
+            CacheEntryKind::Filter,
+            CacheEntryKind::Index,
+            CacheEntryKind::Filter,
+            CacheEntryKind::Index,
+            CacheEntryKind::Index,
+            CacheEntryKind::Filter,
+        ],
     );
     (0..4).for_each(|number| shelf.use_part(number).unwrap());
     assert_eq!(shelf.there(), [0, 1, 2, 3]);
@@ -280,14 +291,14 @@ fn filters_go_before_indexes_and_no_index_goes_for_a_filter() {
     assert_eq!(shelf.memory.used(&[Component::TableIndex]), 4 * PAGE);
 }
 
-/// Parts lie in frames, or in cells of frames, all over the memory. Others that need slabs get them nevertheless, as
-/// long as there is anything left to evict.
+/// Cached parts lie in frames, or in cells of frames, all over the memory. An essential lease of a slab succeeds
+/// nevertheless, as long as there is anything to evict.
 #[test]
 fn what_must_go_on_gets_the_memory_of_parts() {
     for (used, most) in [(PAGE, 4096), (cut_bytes(700), 16384)] {
         give_memory_of_parts(&Shelf {
             used,
-            ..Shelf::new(8 << 20, usize::MAX, std::iter::repeat_n(Sort::Index, most))
+            ..Shelf::new(8 << 20, usize::MAX, std::iter::repeat_n(CacheEntryKind::Index, most))
         });
     }
 }
@@ -297,7 +308,7 @@ fn give_memory_of_parts(shelf: &Shelf) {
     for number in 0..parts {
         shelf.use_part(number).unwrap();
     }
-    // So many are there as have room.
+    // As many are resident as fit.
     let there = shelf.there().len();
     assert_eq!(shelf.memory.used(&[Component::TableIndex]), there * shelf.used);
     assert!(there > parts / 3 && there < parts, "{there}");

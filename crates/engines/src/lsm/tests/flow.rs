@@ -1,46 +1,49 @@
-//! Writers, flushes and compaction in simulated time, by the pace and the rate of the product (decision 16, invariants
-//! 12, 15 and 16).
+//! A simulation of writers, flushes and compaction, with the product's write throttle and compaction throttle (decision
+//! 16, invariants 12, 15 and 16).
 //!
-//! Processors are shared alike by all threads that can run. Everything is counted in records of 108 bytes; the budget
-//! is 220 MiB, and 1.1 GB are in the last level.
+//! All runnable threads share the processors equally. Sizes are counted in records of 108 bytes. The budget is 220 MiB,
+//! and the last level has 1.1 GB.
 
-use ecotone_substrate::pace::Pace;
+use ecotone_substrate::throttle::WriteThrottle;
 
 use crate::lsm::{
-    compact::rate::pause,
-    pressure::{FULL_RUNS, LATE_PART, SLOW_RUNS, WAITING, fullness, fullness_of_memtables},
+    compaction::throttle::pause_after,
+    write_stall::{
+        L0_SLOWDOWN_TRIGGER, L0_STOP_TRIGGER, MAX_IMMUTABLE_MEMTABLES, STOP_DEBT_RATIO, fullness,
+        memtable_stall_fraction,
+    },
 };
 
 const PROCESSORS: f64 = 2.0;
 /// Nanoseconds of a step.
 const STEP: u64 = 250_000;
-/// Nanoseconds of a processor: a write, and a record in a flush and in a pass of compaction.
+/// Processor nanoseconds of a write, of a record in a flush, and of a record in a compaction.
 const WRITE: f64 = 2400.0;
 const FLUSH: f64 = 300.0;
 const PASS: f64 = 300.0;
-/// Records: of a memtable, a table, level 0 where it is due by bytes, the level behind it where that is, what
-/// compaction may be behind, a MiB.
+/// Records of a memtable, of a table, of L0 when compaction is due by bytes, of the level below L0 when it is due, of
+/// the debt at which writers stop, and between two throttle checks (1 MiB).
 const MEMTABLE: u64 = 196_000;
 const TABLE: u64 = 133_000;
 const LEVEL_0: u64 = 1_068_000;
 const LEVEL: u64 = 1_270_000;
 const MOST: u64 = 8_544_000;
 const LOOK: f64 = 9700.0;
-/// The part of a level that a piece overlaps of what it could, and levels' ratio.
+/// The part of its possible overlap that a compaction has, and the size ratio of levels.
 const OVERLAP: f64 = 0.7;
 const RATIO: f64 = 8.0;
-/// Seconds that are counted, after those in which it comes to rest.
+/// Seconds of warm-up, and seconds that are counted after it.
 const WARM: u64 = 6;
 const COUNTED: u64 = 15;
 
 const SECOND: u64 = 1_000_000_000;
-/// Of a writer.
+/// The longest sleep of a writer, in nanoseconds.
 const LONGEST_SLEEP: u64 = 20_000_000;
 
 #[derive(Clone, Copy, Default)]
 struct Writer {
     wakes: u64,
-    /// Nanoseconds of a processor that it has had and not used.
+    /// Processor nanoseconds that it was given and has not used.
     had: f64,
 }
 
@@ -50,15 +53,15 @@ enum Flush {
 }
 
 struct Job {
-    /// Two where it was late when it began.
+    /// Two if compaction was late when the job began.
     threads: usize,
-    /// Runs of level 0, and records that go into the next level.
+    /// L0 runs that it merges, and records that move into the next level.
     runs: u64,
     moved: u64,
-    /// Records that it reads, and those that it has read.
+    /// Records to read, and records read so far.
     all: f64,
     passed: f64,
-    /// Those since its last look, when it went on then, and until when it sleeps.
+    /// Records since its last throttle check, when it resumed then, and until when it sleeps.
     since_look: f64,
     since: u64,
     wakes: u64,
@@ -66,18 +69,18 @@ struct Job {
 
 struct Flow {
     now: u64,
-    pace: Pace,
+    pace: WriteThrottle,
     writers: Vec<Writer>,
     active: u64,
     waiting: usize,
     flush: Option<Flush>,
-    /// Nanoseconds of the sync of a flush.
+    /// Nanoseconds that the sync of a flush takes.
     sync: u64,
     runs: u64,
-    /// Records of the level behind level 0.
+    /// Records of the level below L0.
     level: u64,
     job: Option<Job>,
-    /// Records by seconds, when the last was written, and the longest time without any.
+    /// Records written in each second, when the last one was written, and the longest time without a write.
     written: Vec<u64>,
     last: u64,
     gap: u64,
@@ -88,7 +91,7 @@ impl Flow {
     fn new(writers: usize, sync: u64) -> Flow {
         Flow {
             now: 0,
-            pace: Pace::default(),
+            pace: WriteThrottle::default(),
             writers: vec![Writer::default(); writers],
             active: 0,
             waiting: 0,
@@ -104,24 +107,24 @@ impl Flow {
         }
     }
 
-    /// That of level 0, and that of the levels.
-    fn lateness(&self) -> (f64, f64) {
+    /// The debt ratio by L0 runs, and by bytes.
+    fn debt_ratio(&self) -> (f64, f64) {
         let relief = self.job.as_ref().map_or(0.0, |job| job.runs as f64 * job.passed / job.all / 2.0);
         let debt = self.runs * MEMTABLE + self.level.saturating_sub(LEVEL);
-        let of_debt = LATE_PART as f64 * debt.saturating_sub(LEVEL_0) as f64 / MOST as f64;
-        ((self.runs as f64 - relief) / SLOW_RUNS as f64, of_debt)
+        let of_debt = STOP_DEBT_RATIO as f64 * debt.saturating_sub(LEVEL_0) as f64 / MOST as f64;
+        ((self.runs as f64 - relief) / L0_SLOWDOWN_TRIGGER as f64, of_debt)
     }
 
     /// How far compaction is behind, from 0 to 1.
-    fn behind(&self) -> f64 {
-        let (runs, debt) = self.lateness();
-        fullness(runs, FULL_RUNS / SLOW_RUNS).max(fullness(debt, LATE_PART))
+    fn stall_fraction(&self) -> f64 {
+        let (runs, debt) = self.debt_ratio();
+        fullness(runs, L0_STOP_TRIGGER / L0_SLOWDOWN_TRIGGER).max(fullness(debt, STOP_DEBT_RATIO))
     }
 
     fn step(&mut self) {
-        let (runs, debt) = self.lateness();
-        let (lateness, behind) = (runs.max(debt), self.behind());
-        let works = self.job.as_ref().is_some_and(|job| job.wakes <= self.now || lateness >= 1.0);
+        let (runs, debt) = self.debt_ratio();
+        let (debt_ratio, behind) = (runs.max(debt), self.stall_fraction());
+        let works = self.job.as_ref().is_some_and(|job| job.wakes <= self.now || debt_ratio >= 1.0);
         assert!(works || self.job.is_none() || behind == 0.0, "a job sleeps while writers are slowed down for it");
         let awake = self.writers.iter().filter(|writer| writer.wakes <= self.now).count();
         let merges = matches!(self.flush, Some(Flush::Merging(_)));
@@ -129,17 +132,17 @@ impl Flow {
         let background = usize::from(merges) + threads;
         let share = STEP as f64 * (PROCESSORS / (awake + background).max(1) as f64).min(1.0);
         let used = self.write(share, behind);
-        // What writers leave that go to sleep is for the others.
+        // The background gets the processor time that sleeping writers leave.
         let share = share.max((PROCESSORS * STEP as f64 - used) / background.max(1) as f64).min(STEP as f64);
         self.go_on_with_flush(share);
         if works {
-            self.go_on_with_job(share * threads as f64, lateness);
+            self.go_on_with_job(share * threads as f64, debt_ratio);
         }
-        self.begin_job(if lateness >= 1.0 { 2 } else { 1 });
+        self.begin_job(if debt_ratio >= 1.0 { 2 } else { 1 });
         self.now += STEP;
     }
 
-    /// Gives the nanoseconds of a processor that writers used.
+    /// Gives the processor nanoseconds that writers used.
     fn write(&mut self, share: f64, behind: f64) -> f64 {
         let mut used = 0.0;
         for number in 0..self.writers.len() {
@@ -152,7 +155,7 @@ impl Flow {
                 left -= WRITE;
                 used += WRITE;
                 self.write_one();
-                let full = behind.max(fullness_of_memtables(self.active as f64 / MEMTABLE as f64, self.waiting));
+                let full = behind.max(memtable_stall_fraction(self.active as f64 / MEMTABLE as f64, self.waiting));
                 if let Some(sleep) = Some(full).filter(|full| *full > 0.0).and_then(|full| self.pace.charge(full, 0)) {
                     self.writers[number].wakes = self.now + sleep.as_nanos() as u64;
                     left = 0.0;
@@ -166,7 +169,7 @@ impl Flow {
 
     fn write_one(&mut self) {
         if self.active == MEMTABLE {
-            assert!(self.waiting < WAITING, "writers stand for a flush");
+            assert!(self.waiting < MAX_IMMUTABLE_MEMTABLES, "writers stand for a flush");
             self.waiting += 1;
             self.active = 0;
             self.flush.get_or_insert(Flush::Merging(MEMTABLE as f64));
@@ -188,7 +191,7 @@ impl Flow {
                 self.waiting -= 1;
                 self.runs += 1;
                 self.most_runs = self.most_runs.max(self.runs);
-                assert!((self.runs as usize) < 2 * FULL_RUNS, "flushes stand for compaction");
+                assert!((self.runs as usize) < 2 * L0_STOP_TRIGGER, "flushes stand for compaction");
                 self.flush = (self.waiting > 0).then_some(Flush::Merging(MEMTABLE as f64));
             }
             _ => {}
@@ -213,7 +216,7 @@ impl Flow {
         self.job = Some(Job { threads, runs, moved, all, passed: 0.0, since_look: 0.0, since, wakes });
     }
 
-    fn go_on_with_job(&mut self, share: f64, lateness: f64) {
+    fn go_on_with_job(&mut self, share: f64, debt_ratio: f64) {
         let (now, Some(job)) = (self.now + STEP, &mut self.job) else { return };
         if job.since_look == 0.0 {
             job.since = self.now;
@@ -222,7 +225,7 @@ impl Flow {
         job.passed = (job.passed + read).min(job.all);
         job.since_look += read;
         if job.since_look >= LOOK {
-            job.wakes = now + pause(lateness, now - job.since);
+            job.wakes = now + pause_after(debt_ratio, now - job.since);
             job.since_look = 0.0;
         }
         if job.passed >= job.all {

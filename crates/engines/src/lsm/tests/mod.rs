@@ -1,21 +1,19 @@
-//! Tables of a keyspace, and what is in memory beside them.
+//! Tests of the LSM engine as a whole, with loom tests of its protocols.
 
 #[cfg(not(feature = "loom"))]
 mod bulk;
 #[cfg(not(feature = "loom"))]
 mod cache;
 #[cfg(not(feature = "loom"))]
-mod covers;
+mod fixture;
 #[cfg(not(feature = "loom"))]
 mod flow;
 #[cfg(not(feature = "loom"))]
-mod front;
-#[cfg(not(feature = "loom"))]
-mod heat;
+mod full_compaction;
 #[cfg(not(feature = "loom"))]
 mod idle;
 #[cfg(not(feature = "loom"))]
-mod ledger;
+mod job_locks;
 #[cfg(not(feature = "loom"))]
 mod memory;
 #[cfg(not(feature = "loom"))]
@@ -25,11 +23,15 @@ mod multi_get;
 #[cfg(feature = "loom")]
 mod orders;
 #[cfg(not(feature = "loom"))]
-mod parts;
-#[cfg(not(feature = "loom"))]
-mod pressure;
+mod paged_ranges;
 #[cfg(not(feature = "loom"))]
 mod rates;
+#[cfg(not(feature = "loom"))]
+mod read_checker;
+#[cfg(not(feature = "loom"))]
+mod read_frequency;
+#[cfg(not(feature = "loom"))]
+mod record_cache;
 #[cfg(not(feature = "loom"))]
 mod runs;
 #[cfg(not(feature = "loom"))]
@@ -37,10 +39,8 @@ mod scans;
 #[cfg(feature = "loom")]
 mod shape_orders;
 #[cfg(not(feature = "loom"))]
+mod subcompactions;
+#[cfg(not(feature = "loom"))]
 mod threads;
 #[cfg(not(feature = "loom"))]
-mod turns;
-#[cfg(not(feature = "loom"))]
-mod whole;
-#[cfg(not(feature = "loom"))]
-mod world;
+mod write_stall;

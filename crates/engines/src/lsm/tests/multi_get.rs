@@ -1,20 +1,20 @@
-//! Many keys at once.
+//! Batched reads of many keys.
 
 use std::{sync::Arc, thread};
 
 use ecotone_substrate::{limits::PAGE, memory::Component};
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::SliceRandom};
 
-use super::world::{Model, World, key};
+use super::fixture::{Fixture, Model, key};
 use crate::{
     engine::Engine,
-    lsm::{family::Sizes, keyspace::LsmKeyspace, table::Kind, version::Ranged},
+    lsm::{family::Tuning, keyspace::LsmKeyspace, table::IndexKind, version::TableMeta},
     tests::stat,
 };
 
-/// What is told of keys, each once.
-fn ask(world: &World, keys: &[[u8; 4]]) -> Vec<Option<Vec<u8>>> {
-    ask_of(&world.keyspace, keys)
+/// The answers for keys, each given once.
+fn ask(fixture: &Fixture, keys: &[[u8; 4]]) -> Vec<Option<Vec<u8>>> {
+    ask_of(&fixture.keyspace, keys)
 }
 
 fn ask_of(keyspace: &LsmKeyspace, keys: &[[u8; 4]]) -> Vec<Option<Vec<u8>>> {
@@ -27,47 +27,49 @@ fn ask_of(keyspace: &LsmKeyspace, keys: &[[u8; 4]]) -> Vec<Option<Vec<u8>>> {
     told.into_iter().map(|told| told.expect("each key is told")).collect()
 }
 
-/// Keys in memory, in runs and in levels, keys that were deleted and keys that never were, some of them several times
-/// in a batch.
+/// Keys in memtables, in runs and in levels, deleted keys and absent keys, some of them several times in a batch.
 #[test]
 fn each_key_of_a_batch_has_its_newest_value() {
-    for (seed, kind) in (1..).zip(Kind::ALL) {
-        let (world, mut model, mut random) = (World::new(seed, kind), Model::new(), SmallRng::seed_from_u64(seed));
+    for (seed, kind) in (1..).zip(IndexKind::ALL) {
+        let (fixture, mut model, mut random) = (Fixture::new(seed, kind), Model::new(), SmallRng::seed_from_u64(seed));
         for _ in 0..60 {
             for _ in 0..100 {
                 let (key, value) =
                     (key(random.random_range(0..2000)), vec![random.random(); random.random_range(0..300)]);
-                world.write_both(&mut model, &key, (!random.random_bool(0.2)).then_some(value));
+                fixture.write_both(&mut model, &key, (!random.random_bool(0.2)).then_some(value));
             }
             if random.random_bool(0.5) {
-                world.environment.scheduler.run_one();
+                fixture.environment.scheduler.run_one();
             }
             let count = random.random_range(0..600);
             let keys: Vec<_> = (0..count).map(|_| key(random.random_range(0..2200))).collect();
             let wanted: Vec<_> = keys.iter().map(|key| model.get(&key[..]).cloned()).collect();
-            assert_eq!(ask(&world, &keys), wanted);
+            assert_eq!(ask(&fixture, &keys), wanted);
         }
-        assert!(world.stat("flushes") > 5 && world.stat("compactions") > 0, "there is more than one place to look at");
+        assert!(
+            fixture.stat("flushes") > 5 && fixture.stat("compactions") > 0,
+            "there is more than one place to look at"
+        );
     }
 }
 
 #[test]
 fn a_block_is_read_once_for_all_of_its_keys() {
     const KEYS: u32 = 8000;
-    let sizes = Sizes { table: 256 << 10, part: 1 << 20, ..Sizes::TINY };
-    let world = World::with(1, Kind::Single, sizes);
+    let sizes = Tuning { table: 256 << 10, part: 1 << 20, ..Tuning::TINY };
+    let fixture = Fixture::with(1, IndexKind::Single, sizes);
     let mut keys: Vec<_> = (0..KEYS).map(key).collect();
-    keys.iter().for_each(|key| world.write(key, Some(&[7; 100])));
-    world.keyspace.compact(&mut |_, _| ()).unwrap();
-    // Now the indexes are there.
-    assert!(ask(&world, &keys).iter().all(Option::is_some));
+    keys.iter().for_each(|key| fixture.write(key, Some(&[7; 100])));
+    fixture.keyspace.compact(&mut |_, _| ()).unwrap();
+    // Now the indexes are in memory.
+    assert!(ask(&fixture, &keys).iter().all(Option::is_some));
     keys.sort_unstable();
-    let before = world.reads();
-    ask(&world, &keys);
-    let (ordered, before) = (world.reads() - before, world.reads());
+    let before = fixture.reads();
+    ask(&fixture, &keys);
+    let (ordered, before) = (fixture.reads() - before, fixture.reads());
     keys.shuffle(&mut SmallRng::seed_from_u64(1));
-    ask(&world, &keys);
-    let shuffled = world.reads() - before;
+    ask(&fixture, &keys);
+    let shuffled = fixture.reads() - before;
     // Each batch has at most one block in common with the next one; a shuffled one has several keys of most blocks.
     let batches = u64::from(KEYS).div_ceil(256);
     let blocks = u64::from(KEYS / 45)..=u64::from(KEYS / 35) + batches;
@@ -76,26 +78,26 @@ fn a_block_is_read_once_for_all_of_its_keys() {
 
 #[test]
 fn a_failed_read_of_a_batch_is_told_and_the_next_one_goes_well() {
-    let (world, keys) = (World::new(1, Kind::Linear), (0..2000).map(key).collect::<Vec<_>>());
-    keys.iter().for_each(|key| world.write(key, Some(&[7; 100])));
-    world.keyspace.compact(&mut |_, _| ()).unwrap();
-    assert!(ask(&world, &keys).iter().all(Option::is_some));
+    let (fixture, keys) = (Fixture::new(1, IndexKind::Linear), (0..2000).map(key).collect::<Vec<_>>());
+    keys.iter().for_each(|key| fixture.write(key, Some(&[7; 100])));
+    fixture.keyspace.compact(&mut |_, _| ()).unwrap();
+    assert!(ask(&fixture, &keys).iter().all(Option::is_some));
     for after in [0, 1, 17] {
-        world.fail_io(after);
+        fixture.fail_io(after);
         let borrowed: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let mut told = 0;
-        assert!(world.keyspace.multi_get(&borrowed, &mut |_, value| told += u32::from(value.is_some())).is_err());
+        assert!(fixture.keyspace.multi_get(&borrowed, &mut |_, value| told += u32::from(value.is_some())).is_err());
         assert!(told < 2000, "{told}");
-        assert!(ask(&world, &keys).iter().all(Option::is_some));
+        assert!(ask(&fixture, &keys).iter().all(Option::is_some));
     }
 }
 
-/// Keys, and a keyspace of small tables in one level that has them, without any index in memory.
-fn reopened(world: &World, count: u32) -> (Vec<[u8; 4]>, Arc<LsmKeyspace>) {
+/// Keys, and a reopened keyspace that has them in small tables of one level, with no index in memory.
+fn reopened(fixture: &Fixture, count: u32) -> (Vec<[u8; 4]>, Arc<LsmKeyspace>) {
     let keys: Vec<_> = (0..count).map(key).collect();
-    keys.iter().for_each(|key| world.write(key, Some(&[7; 100])));
-    world.keyspace.compact(&mut |_, _| ()).unwrap();
-    let keyspace = world.reopened();
+    keys.iter().for_each(|key| fixture.write(key, Some(&[7; 100])));
+    fixture.keyspace.compact(&mut |_, _| ()).unwrap();
+    let keyspace = fixture.reopened();
     assert_eq!(stat(&keyspace.stats(), "index_bytes"), 0);
     (keys, keyspace)
 }
@@ -106,24 +108,24 @@ fn of_each_table(keyspace: &LsmKeyspace) -> Vec<[u8; 4]> {
     version.tables().map(|table| table.last().try_into().expect("keys have four bytes")).collect()
 }
 
-/// One index cannot be read for the time being: all others that a batch needs are.
+/// While the read of one index is held, all other indexes of a batch are read.
 #[test]
 fn indexes_that_are_absent_are_loaded_together_and_once() {
-    for kind in [Kind::Linear, Kind::Single] {
-        let world = World::new(1, kind);
-        let (_, keyspace) = reopened(&world, 2500);
+    for kind in [IndexKind::Linear, IndexKind::Single] {
+        let fixture = Fixture::new(1, kind);
+        let (_, keyspace) = reopened(&fixture, 2500);
         let (tables, batch) = (stat(&keyspace.stats(), "tables"), of_each_table(&keyspace));
         assert!((15..60).contains(&tables), "{tables}");
         let version = keyspace.lsm().version();
         let table = version.tables().next().expect("there are tables").table();
         let (file, offset) = (table.name().file(), table.index_at());
-        let before = world.reads();
-        world.disk.hold(file, offset);
+        let before = fixture.reads();
+        fixture.disk.hold(file, offset);
         thread::scope(|scope| {
             let reader = scope.spawn(|| ask_of(&keyspace, &batch));
-            world.disk.wait_blocked(file, offset);
-            let reads = world.reads() - before;
-            world.disk.release(file, offset);
+            fixture.disk.wait_blocked(file, offset);
+            let reads = fixture.reads() - before;
+            fixture.disk.release(file, offset);
             assert_eq!(reads, tables - 1, "{kind:?}");
             assert!(reader.join().unwrap().iter().all(Option::is_some));
         });
@@ -131,14 +133,14 @@ fn indexes_that_are_absent_are_loaded_together_and_once() {
     }
 }
 
-/// There is room for a part of what a batch needs. Whoever reads beside, each finds all, and the capacity is kept but
-/// for an index of each.
+/// The cache has room for a part of the indexes of a batch. Concurrent readers find all keys nevertheless, and each
+/// exceeds the capacity by one index at most.
 #[test]
 fn batches_find_all_with_little_memory_for_indexes() {
     const THREADS: usize = 3;
-    for (kind, pages) in [(Kind::Linear, 5), (Kind::Linear, 0), (Kind::Partitioned, 7)] {
-        let world = World::with_table_cache(1, kind, Sizes::TINY, pages * PAGE);
-        let (keys, keyspace) = reopened(&world, 2500);
+    for (kind, pages) in [(IndexKind::Linear, 5), (IndexKind::Linear, 0), (IndexKind::Partitioned, 7)] {
+        let fixture = Fixture::with_table_cache(1, kind, Tuning::TINY, pages * PAGE);
+        let (keys, keyspace) = reopened(&fixture, 2500);
         let (keys, keyspace) = (&keys, &*keyspace);
         thread::scope(|scope| {
             for seed in 0..THREADS as u64 {
@@ -152,7 +154,7 @@ fn batches_find_all_with_little_memory_for_indexes() {
                 });
             }
         });
-        let resident = world.environment.memory.used(&[Component::TableIndex, Component::Filter]) / PAGE;
+        let resident = fixture.environment.memory.used(&[Component::TableIndex, Component::Filter]) / PAGE;
         assert!(resident <= pages + 2 * THREADS, "{resident} of {pages} pages");
     }
 }
@@ -160,9 +162,9 @@ fn batches_find_all_with_little_memory_for_indexes() {
 #[test]
 fn an_index_that_cannot_be_read_fails_the_batch_and_not_the_next_one() {
     for after in [0, 1, 9] {
-        let world = World::new(1, Kind::Linear);
-        let (keys, keyspace) = reopened(&world, 2500);
-        world.fail_io(after);
+        let fixture = Fixture::new(1, IndexKind::Linear);
+        let (keys, keyspace) = reopened(&fixture, 2500);
+        fixture.fail_io(after);
         let batch = of_each_table(&keyspace);
         let batch: Vec<&[u8]> = batch.iter().map(|key| &key[..]).collect();
         assert!(keyspace.multi_get(&batch, &mut |_, _| ()).is_err());

@@ -1,5 +1,5 @@
-//! All orders of a few calls, within a number of preemptions, by loom (decision 12, K3 and K5 to K7). A slab has 16
-//! words, two nodes.
+//! Loom tests of memtables, record cache, lazy slots and reservations: all orders of a few calls, within a number of
+//! preemptions (decision 12, K3 and K5 to K7). In these tests a slab has 16 words, two nodes.
 
 use std::{
     collections::BTreeMap,
@@ -22,59 +22,60 @@ use ecotone_sys::{
 };
 
 use crate::{
-    front::Front,
     lsm::{
-        clock::Clock,
+        eviction_clock::EvictionClock,
+        lazy_slot::LazySlot,
         memtable::Memtable,
-        part::Part,
-        pool::Pool,
-        room::{Credit, Room},
-        view::{Beyond, Present},
+        memtable_pool::MemtablePool,
+        slab_reserve::{Reservation, SlabReserve},
+        super_version::{CurrentVersion, MemtableMiss},
     },
+    record_cache::RecordCache,
     tests::orders::{all_orders, spawn},
-    tree::{cache::Cache, front::part},
+    tree::{cache::Cache, record_cache::keyspace_cache},
 };
 
-/// What a version has: each key's value and sequence.
+/// The content of a version: each key's value and sequence.
 type Map = BTreeMap<Vec<u8>, (Vec<u8>, Seq)>;
 
 const HASH: u64 = 1;
 const KEY: &[u8] = b"k";
 
-/// The memtables of a keyspace, whose tables are a map.
-struct World {
+/// The memtables of a keyspace. A map stands for its tables.
+struct Fixture {
     memory: Arc<Arena>,
-    present: Present<Map>,
+    current: CurrentVersion<Map>,
     /// The structure mutex.
     structure: Mutex<()>,
     stripe: Mutex<()>,
 }
 
-impl World {
-    fn new() -> World {
-        let present = Present::new(&Domain::new(), Memtable::new(b""), Map::new());
-        World { memory: Arena::new(CHUNK_BYTES), present, structure: Mutex::new(()), stripe: Mutex::new(()) }
+impl Fixture {
+    fn new() -> Fixture {
+        let current = CurrentVersion::new(&Domain::new(), Memtable::new(b""), Map::new());
+        Fixture { memory: Arena::new(CHUNK_BYTES), current, structure: Mutex::new(()), stripe: Mutex::new(()) }
     }
 
-    /// A write as a commit makes it. The value tells the sequence.
+    /// A write as in a commit. The value contains the sequence.
     fn write(&self, seq: Seq) {
         let _stripe = self.stripe.lock();
         let ready = &mut || Words::new(self.memory.lease(Size::Frame, 0).expect("the model needs little"));
-        let pin = self.present.pin();
-        self.present.load(&pin).active().apply(HASH, KEY, Some(&[seq as u8]), seq, ready);
+        let pin = self.current.pin();
+        self.current.load(&pin).active().apply(HASH, KEY, Some(&[seq as u8]), seq, ready);
     }
 
     fn read(&self) -> Option<Seq> {
-        let pin = self.present.pin();
-        let (view, mut value) = (self.present.load(&pin), Vec::new());
-        let found = view.memtables.iter().find_map(|member| member.memtable.get(HASH, KEY, &mut value));
+        let pin = self.current.pin();
+        let (super_version, mut value) = (self.current.load(&pin), Vec::new());
+        let found =
+            super_version.memtables.iter().find_map(|memtable_ref| memtable_ref.memtable.get(HASH, KEY, &mut value));
         let seq = match found {
             Some((answer, seq)) => {
                 assert_eq!(answer, Answer::Value);
                 seq
             }
             None => {
-                let (kept, seq) = view.version.get(KEY)?;
+                let (kept, seq) = super_version.version.get(KEY)?;
                 value.clone_from(kept);
                 *seq
             }
@@ -83,65 +84,66 @@ impl World {
         Some(seq)
     }
 
-    fn switch(&self) {
+    fn rotate(&self) {
         let _structure = self.structure.lock();
-        self.present.switch(Memtable::new(b""), || ());
+        self.current.rotate(Memtable::new(b""), || ());
     }
 
-    /// Brings the oldest memtable into the version.
+    /// Flushes the oldest memtable into the version.
     fn flush(&self) {
-        let oldest = self.present.oldest_sealed().expect("it was switched");
+        let oldest = self.current.oldest_immutable().expect("it was switched");
         let (mut cursor, mut key, mut value) = (oldest.memtable.cursor(), Vec::new(), Vec::new());
-        let mut map = Map::clone(&self.present.get().version);
+        let mut map = Map::clone(&self.current.get().version);
         while cursor.advance() {
             cursor.read_key(&mut key);
             let (_, seq) = cursor.read(&mut value);
             map.insert(key.clone(), (value.clone(), seq));
         }
         let _structure = self.structure.lock();
-        self.present.flushed(&oldest, Arc::new(map));
+        self.current.install_flushed(&oldest, Arc::new(map));
     }
 }
 
-/// K3: a reader beside two writes of its key, of which a switch and a flush come in between, sees nothing become older.
-/// It fails if a memtable is sealed at the switch and not a grace later: what is applied to it while it is flushed is
-/// lost. It fails if the memtable goes before the version that has it is published, and not with it.
+/// K3: a reader runs beside two writes of its key, with a rotation and a flush between them, and sees no value become
+/// older. The test fails if a memtable becomes immutable at the rotation and not one grace period later: writes applied
+/// to it during its flush are lost. It also fails if the memtable is removed before the version with its records is
+/// published, and not together with that.
 #[test]
 fn nothing_is_lost_or_older_beside_a_switch_and_a_flush() {
-    all_orders(2, World::new, |world| {
-        world.write(1);
-        let writer = spawn(&world, |world| world.write(2));
-        let reader = spawn(&world, |world| {
-            let read = [world.read(), world.read()];
+    all_orders(2, Fixture::new, |fixture| {
+        fixture.write(1);
+        let writer = spawn(&fixture, |fixture| fixture.write(2));
+        let reader = spawn(&fixture, |fixture| {
+            let read = [fixture.read(), fixture.read()];
             assert!(read[0].is_some() && read[0] <= read[1], "{read:?}");
         });
-        world.switch();
-        world.flush();
+        fixture.rotate();
+        fixture.flush();
         writer.join().unwrap();
         reader.join().unwrap();
-        assert_eq!(world.read(), Some(2));
-        let view = world.present.get();
-        assert!(view.version.contains_key(KEY) && view.memtables.len() == 1);
+        assert_eq!(fixture.read(), Some(2));
+        let super_version = fixture.current.get();
+        assert!(super_version.version.contains_key(KEY) && super_version.memtables.len() == 1);
     });
 }
 
-/// The same with a record cache in front of the version.
+/// The same keyspace with a record cache in front of the version.
 struct Fronted {
-    world: World,
-    front: Arc<dyn Front>,
+    fixture: Fixture,
+    record_cache: Arc<dyn RecordCache>,
 }
 
 impl Fronted {
     /// The key is in the version, with sequence 1, and not in the cache.
     fn new() -> Fronted {
-        let world = World::new();
-        world.write(1);
-        world.switch();
-        world.flush();
-        Fronted { world, front: part(&Cache::new(Memory::new(16 << 20), 7, 1 << 20), 0, true) }
+        let fixture = Fixture::new();
+        fixture.write(1);
+        fixture.rotate();
+        fixture.flush();
+        Fronted { fixture, record_cache: keyspace_cache(&Cache::new(Memory::new(16 << 20), 7, 1 << 20), 0, true) }
     }
 
-    /// It is in the cache too.
+    /// The key is also in the cache.
     fn read_before() -> Fronted {
         let fronted = Fronted::new();
         assert_eq!(fronted.read(), 1);
@@ -150,34 +152,34 @@ impl Fronted {
 
     fn read(&self) -> Seq {
         let mut value = Vec::new();
-        match self.world.present.search((HASH, KEY), &mut value, Some(&*self.front)) {
+        match self.fixture.current.search((HASH, KEY), &mut value, Some(&*self.record_cache)) {
             Ok(found) => assert!(found, "nothing is deleted"),
-            Err(Beyond { version, ticket }) => {
+            Err(MemtableMiss { version, ticket }) => {
                 value.clone_from(&version.get(KEY).expect("it is never deleted").0);
-                self.front.admit(KEY, &value, ticket.expect("there is a cache"));
+                self.record_cache.admit(KEY, &value, ticket.expect("there is a cache"));
             }
         }
         Seq::from(value[0])
     }
 
-    /// As a flush: refreshed before the view without the memtable is published.
+    /// As in a flush: the cache is refreshed before the super version without the memtable is published.
     fn flush(&self) {
-        let (oldest, mut value) = (self.world.present.oldest_sealed().expect("it was switched"), Vec::new());
+        let (oldest, mut value) = (self.fixture.current.oldest_immutable().expect("it was switched"), Vec::new());
         oldest.memtable.get(HASH, KEY, &mut value);
-        self.front.refresh(KEY, Some(&value));
+        self.record_cache.refresh(KEY, Some(&value));
         drop(oldest);
-        self.world.flush();
+        self.fixture.flush();
     }
 
-    /// Two reads beside a write, a switch, a refresh and the view without the memtable.
+    /// Two reads beside a write, a rotation, a refresh, and the super version without the memtable.
     fn read_beside_a_flush(self: Arc<Fronted>) {
         let reader = spawn(&self, |fronted| {
             let read = [fronted.read(), fronted.read()];
             assert!(read[0] <= read[1], "{read:?}");
         });
-        self.world.write(2);
+        self.fixture.write(2);
         assert_eq!(self.read(), 2);
-        self.world.switch();
+        self.fixture.rotate();
         self.flush();
         assert_eq!(self.read(), 2);
         reader.join().unwrap();
@@ -185,40 +187,40 @@ impl Fronted {
     }
 }
 
-/// Q1. It fails if the ticket is taken after the view is loaded, if what is found in the cache goes before memtables,
-/// if nothing is refreshed, or if it is after the view is published.
+/// Q1. The test fails if the ticket is taken after the super version is loaded, if a cache hit is preferred to
+/// memtables, if the cache is not refreshed, or if it is refreshed after the super version is published.
 #[test]
 fn the_record_cache_is_no_older_than_what_is_below_memtables() {
     all_orders(2, Fronted::new, |fronted| fronted.read_beside_a_flush());
 }
 
-/// Q1. It fails if the cache is looked at before memtables.
+/// Q1. The test fails if the cache is searched before the memtables.
 #[test]
 fn a_hit_in_the_record_cache_is_no_older_than_memtables_that_were_flushed() {
     all_orders(2, Fronted::read_before, |fronted| fronted.read_beside_a_flush());
 }
 
-/// A value that is counted while it lives.
-struct Counted(Arc<AtomicUsize>);
+/// A value that counts itself while it is alive.
+struct RangeSize(Arc<AtomicUsize>);
 
-impl Counted {
-    fn new(alive: &Arc<AtomicUsize>) -> Counted {
+impl RangeSize {
+    fn new(alive: &Arc<AtomicUsize>) -> RangeSize {
         alive.fetch_add(1, Ordering::Relaxed);
-        Counted(alive.clone())
+        RangeSize(alive.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for RangeSize {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A part of a table, and the clock.
+/// A lazy slot of a table, and the eviction clock.
 struct Shelf {
     domain: Arc<Domain>,
-    part: Arc<Part<Counted>>,
-    clock: Mutex<Clock>,
+    part: Arc<LazySlot<RangeSize>>,
+    clock: Mutex<EvictionClock>,
     alive: Arc<AtomicUsize>,
     loads: AtomicUsize,
     evictions: AtomicUsize,
@@ -227,14 +229,14 @@ struct Shelf {
 impl Shelf {
     fn new() -> Shelf {
         let domain = Domain::new();
-        let (part, clock) = (Part::absent(&domain), Mutex::new(Clock::default()));
+        let (part, clock) = (LazySlot::absent(&domain), Mutex::new(EvictionClock::default()));
         Shelf { domain, part, clock, alive: Arc::default(), loads: AtomicUsize::new(0), evictions: AtomicUsize::new(0) }
     }
 
     fn read(&self) {
         let load = || {
             self.loads.fetch_add(1, Ordering::Relaxed);
-            Ok(Counted::new(&self.alive))
+            Ok(RangeSize::new(&self.alive))
         };
         let enter = || self.clock.lock().enter(self.part.resident(), 1);
         let alive = self.part.look_or_load(&self.domain, |value| value.0.load(Ordering::Relaxed), load, enter);
@@ -254,8 +256,8 @@ impl Shelf {
     }
 }
 
-/// K6: two readers of a part that is absent, and an eviction beside. It is loaded once, and once more where it was
-/// evicted. It fails if who has waited for a load does not look before he loads himself.
+/// K6: two readers of an absent slot run beside an eviction. The slot is loaded once, and once more for each eviction.
+/// The test fails if a reader that has waited for a load does not look again before it loads the value itself.
 #[test]
 fn a_part_is_loaded_once_between_two_evictions() {
     all_orders(2, Shelf::new, |shelf| {
@@ -270,80 +272,91 @@ fn a_part_is_loaded_once_between_two_evictions() {
     });
 }
 
-/// Room, and the memtables that it is for.
+/// The slab reserve, and the memtables that use it.
 struct Crowd {
     memory: Arc<Memory>,
-    room: Arc<Room>,
-    present: Present<()>,
+    slabs: Arc<SlabReserve>,
+    current: CurrentVersion<()>,
 }
 
 impl Crowd {
     fn new() -> Crowd {
         let memory = Memory::new(32 << 20);
-        let (room, present) =
-            (Arc::new(Room::new(&Pool::new(&memory))), Present::new(&Domain::new(), Memtable::new(b""), ()));
-        Crowd { memory, room, present }
+        let (slabs, current) = (
+            Arc::new(SlabReserve::new(&MemtablePool::new(&memory))),
+            CurrentVersion::new(&Domain::new(), Memtable::new(b""), ()),
+        );
+        Crowd { memory, slabs, current }
     }
 
     fn free(&self) -> u64 {
-        self.present.load(&self.present.pin()).unsealed().map(|memtable| memtable.free() as u64).sum()
+        self.current.load(&self.current.pin()).writable_memtables().map(|memtable| memtable.free() as u64).sum()
     }
 
-    fn admit(&self, key: &[u8]) -> Credit {
-        self.room.admit(Memtable::words(HASH, key, Some(b"1")), || Size::Slab, || self.free()).expect("there is memory")
+    fn admit(&self, key: &[u8]) -> Reservation {
+        self.slabs
+            .admit(Memtable::words(HASH, key, Some(b"1")), || Size::Slab, || self.free())
+            .expect("there is memory")
     }
 
     fn write(&self, key: &[u8]) {
-        let credit = self.admit(key);
+        let reservation = self.admit(key);
         {
-            let pin = self.present.pin();
-            self.present.load(&pin).active().apply(HASH, key, Some(b"1"), 1, &mut || self.room.take());
+            let pin = self.current.pin();
+            self.current.load(&pin).active().apply(HASH, key, Some(b"1"), 1, &mut || self.slabs.take());
         }
-        self.room.give_back(credit);
+        self.slabs.release(reservation);
     }
 
-    fn switch(&self) {
-        let credit = self.room.admit_switch(|| self.free()).expect("there is memory");
-        let room = self.room.clone();
-        self.present.switch(Memtable::new(b""), move || room.give_back(credit));
+    fn rotate(&self) {
+        let reservation = self.slabs.reserve_rotation(|| self.free()).expect("there is memory");
+        let slabs = self.slabs.clone();
+        self.current.rotate(Memtable::new(b""), move || slabs.release(reservation));
     }
 }
 
-/// K5: two writes and a cancel beside an admission that switches. Nobody finds no slab. It fails if a switch promises
-/// nothing: the end of the slab that it leaves was counted for who was admitted before.
+/// K5: two writes and a cancelled reservation run beside a rotation. Every admitted writer finds a slab. The test fails
+/// if a rotation reserves nothing: the free end of the slab that it leaves was counted for earlier admissions.
 #[test]
 fn whoever_is_admitted_finds_room_beside_a_switch() {
     all_orders(2, Crowd::new, |crowd| {
         crowd.write(b"0");
         let others = [b"a", b"b"].map(|key| spawn(&crowd, move |crowd| crowd.write(key)));
-        crowd.room.give_back(crowd.admit(b"c"));
-        crowd.switch();
+        crowd.slabs.release(crowd.admit(b"c"));
+        crowd.rotate();
         crowd.write(b"d");
         others.into_iter().for_each(|other| other.join().unwrap());
-        let (view, mut value) = (crowd.present.get(), Vec::new());
+        let (super_version, mut value) = (crowd.current.get(), Vec::new());
         for key in [b"0", b"a", b"b", b"d"] {
-            assert!(view.memtables.iter().any(|member| member.memtable.get(HASH, key, &mut value).is_some()));
+            assert!(
+                super_version
+                    .memtables
+                    .iter()
+                    .any(|memtable_ref| memtable_ref.memtable.get(HASH, key, &mut value).is_some())
+            );
         }
     });
 }
 
-/// K7: two writes while ready slabs are given back. Nobody finds no slab, and none is lost. It fails if those who are
-/// promised room do not wait for the end of that: the slabs that they counted go.
+/// K7: two writes run while a trim gives ready slabs back. Every admitted writer finds a slab, and none is lost. The
+/// test fails if admissions do not wait for the end of the trim: slabs that they counted disappear.
 #[test]
 fn whoever_is_admitted_finds_room_beside_a_trim() {
     all_orders(2, Crowd::new, |crowd| {
-        // A slab is ready, and nobody was promised it.
-        crowd.room.give_back(crowd.admit(b"c"));
+        // A slab is ready and not reserved.
+        crowd.slabs.release(crowd.admit(b"c"));
         let other = spawn(&crowd, |crowd| crowd.write(b"a"));
-        crowd.room.trim();
+        crowd.slabs.trim();
         crowd.write(b"b");
         other.join().unwrap();
-        let (view, mut value) = (crowd.present.get(), Vec::new());
-        assert!([b"a", b"b"].iter().all(|key| view.memtables[0].memtable.get(HASH, *key, &mut value).is_some()));
-        crowd.room.trim();
+        let (super_version, mut value) = (crowd.current.get(), Vec::new());
+        assert!(
+            [b"a", b"b"].iter().all(|key| super_version.memtables[0].memtable.get(HASH, *key, &mut value).is_some())
+        );
+        crowd.slabs.trim();
         assert_eq!(
-            (crowd.room.bytes(), crowd.memory.used(&[Component::Memtable])),
-            (0, view.memtables[0].memtable.bytes())
+            (crowd.slabs.bytes(), crowd.memory.used(&[Component::Memtable])),
+            (0, super_version.memtables[0].memtable.bytes())
         );
     });
 }

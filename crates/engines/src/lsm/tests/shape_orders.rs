@@ -1,13 +1,12 @@
-//! All orders of a few calls over a range that becomes pages and tables again, within a number of preemptions, by loom
-//! (decision 15, Q2 to Q4). One key is all that there is; its values rise.
+//! Loom tests of a range that is converted to pages and back to tables: all orders of a few calls, within a number of
+//! preemptions (decision 15, Q2 to Q4). There is one key, whose values rise.
 
 use std::sync::Arc;
 
 use ecotone_substrate::{
     Seq,
-    held::Kind,
-    limits::MAX_LEVELS,
-    table::{Answer, File},
+    lock_rank::LockRank,
+    table::{Answer, FileRef},
 };
 use ecotone_sys::{
     chunk::{Arena, CHUNK_BYTES, Size},
@@ -17,17 +16,17 @@ use ecotone_sys::{
 };
 
 use crate::{
+    job_lock::JobLock,
     lsm::{
-        clearing::{Clearing, Span},
-        divert::Leaving,
-        lift::is_free,
+        flush_to_pages::ConvertingRange,
+        manifest::{LevelId, LevelManifest, PagedRangeEdit, PagedRanges, RangeEditKind, RunId, VersionEdit},
         memtable::Memtable,
-        structure::{Become, Change, CoverEdit, Covers, Place, Structure},
-        version::{Ranged, Version},
-        view::{Beyond, Present},
+        pending_frees::{KeySpan, PendingFrees},
+        raise_floors::is_pages_only,
+        super_version::{CurrentVersion, MemtableMiss},
+        version::{TableMeta, Version},
     },
     tests::orders::{all_orders, spawn},
-    turn::Turn,
 };
 
 const KEY: &[u8] = b"k";
@@ -35,12 +34,12 @@ const KEY: &[u8] = b"k";
 /// A table that has the key.
 #[derive(Debug)]
 struct Table {
-    file: File,
+    file: FileRef,
     value: u8,
 }
 
-impl Ranged for Table {
-    fn file(&self) -> File {
+impl TableMeta for Table {
+    fn file(&self) -> FileRef {
         self.file
     }
 
@@ -64,83 +63,83 @@ impl Ranged for Table {
         1.0
     }
 
-    fn reads_in_vain(&self) -> u64 {
+    fn false_positive_reads(&self) -> u64 {
         0
     }
 }
 
-/// What is under the structure mutex.
+/// The state under the structure mutex.
 #[derive(Default)]
 struct State {
-    structure: Structure,
-    clearing: Clearing<Version<Table>>,
+    structure: LevelManifest,
+    pending_frees: PendingFrees<Version<Table>>,
     tables: u32,
 }
 
-struct World {
+struct Fixture {
     memory: Arc<Arena>,
-    present: Present<Version<Table>>,
+    current: CurrentVersion<Version<Table>>,
     state: Mutex<State>,
-    /// The value that pages have.
+    /// The value in the page tier.
     pages: Mutex<Option<u8>>,
-    compacting: Turn,
-    flushing: Turn,
-    leaving: Leaving,
+    compaction_lock: JobLock,
+    flush_lock: JobLock,
+    converting: ConvertingRange,
 }
 
-fn span() -> Span {
+fn span() -> KeySpan {
     (KEY.to_vec(), b"l".to_vec())
 }
 
-fn edit(becomes: Become) -> CoverEdit {
+fn edit(kind: RangeEditKind) -> PagedRangeEdit {
     let (lower, upper) = span();
-    CoverEdit { lower, upper, becomes }
+    PagedRangeEdit { lower, upper, kind }
 }
 
-impl World {
-    /// The key has value 1, in a run.
-    fn of_tables() -> World {
-        let world = World {
+impl Fixture {
+    /// The key has value 1, in an L0 run.
+    fn of_tables() -> Fixture {
+        let fixture = Fixture {
             memory: Arena::new(CHUNK_BYTES),
-            present: Present::new(&Domain::new(), Memtable::new(b""), Version::empty()),
+            current: CurrentVersion::new(&Domain::new(), Memtable::new(b""), Version::empty()),
             state: Mutex::default(),
             pages: Mutex::default(),
-            compacting: Turn::of(Kind::CompactionTurn),
-            flushing: Turn::of(Kind::FlushTurn),
-            leaving: Leaving::default(),
+            compaction_lock: JobLock::of(LockRank::CompactionLock),
+            flush_lock: JobLock::of(LockRank::FlushLock),
+            converting: ConvertingRange::default(),
         };
-        world.write_and_flush(1);
-        world
+        fixture.write_and_flush(1);
+        fixture
     }
 
-    /// The same in pages.
-    fn of_pages() -> World {
-        let world = World::of_tables();
-        world.absorb();
-        assert_eq!((world.read(), *world.pages.lock()), (1, Some(1)));
-        world
+    /// The key has value 1, in pages.
+    fn of_pages() -> Fixture {
+        let fixture = Fixture::of_tables();
+        fixture.convert_to_pages();
+        assert_eq!((fixture.read(), *fixture.pages.lock()), (1, Some(1)));
+        fixture
     }
 
     fn write_and_flush(&self, value: u8) {
         {
             let ready = &mut || Words::new(self.memory.lease(Size::Frame, 0).expect("the model needs little"));
-            let pin = self.present.pin();
-            self.present.load(&pin).active().apply(1, KEY, Some(&[value]), Seq::from(value), ready);
+            let pin = self.current.pin();
+            self.current.load(&pin).active().apply(1, KEY, Some(&[value]), Seq::from(value), ready);
         }
         {
             let _structure = self.state.lock();
-            self.present.switch(Memtable::new(b""), || ());
+            self.current.rotate(Memtable::new(b""), || ());
         }
         self.flush();
     }
 
     fn read(&self) -> u8 {
         let mut value = Vec::new();
-        let found = self.present.search((1, KEY), &mut value, None);
-        found.map_or_else(|Beyond { version, .. }| self.stored(&version), |_| value[0])
+        let found = self.current.search((1, KEY), &mut value, None);
+        found.map_or_else(|MemtableMiss { version, .. }| self.stored(&version), |_| value[0])
     }
 
-    /// What tables of a version have, or pages as they are now.
+    /// The value in the tables of a version, or in the pages as they are now.
     fn stored(&self, version: &Version<Table>) -> u8 {
         let mut value = Vec::new();
         let in_table = |table: &Table, value: &mut Vec<u8>| {
@@ -155,15 +154,15 @@ impl World {
         value[0]
     }
 
-    /// As `scan::End`, which goes from a key before this one to this one. With the first it copies nothing of this one,
-    /// but has read ahead what is stored of it.
+    /// As `ScanEnd`, which goes from an earlier key to this one. Its batch for the earlier key does not include this
+    /// key, but its iterators have already read this key's stored value.
     fn scan(&self) -> u8 {
-        let before = self.present.get().version;
+        let before = self.current.get().version;
         let (ahead, mut value) = (self.stored(&before), Vec::new());
         let (copied, version) = {
-            let pin = self.present.pin();
-            let view = self.present.load(&pin);
-            (view.find((1, KEY), &mut value), view.version.clone())
+            let pin = self.current.pin();
+            let super_version = self.current.load(&pin);
+            (super_version.find((1, KEY), &mut value), super_version.version.clone())
         };
         match copied {
             Some(_) => value[0],
@@ -172,7 +171,7 @@ impl World {
         }
     }
 
-    /// A scan gives nothing older than a read before it, and nothing younger than one behind it.
+    /// A scan gives nothing older than a read before it, and nothing younger than a read behind it.
     fn scans(&self) {
         let seen = [self.read(), self.scan(), self.read()];
         assert!(seen.is_sorted(), "{seen:?}");
@@ -187,157 +186,164 @@ impl World {
     fn table(&self, value: u8) -> Arc<Table> {
         let mut state = self.state.lock();
         state.tables += 1;
-        Arc::new(Table { file: File { number: state.tables, birth: 0 }, value })
+        Arc::new(Table { file: FileRef { number: state.tables, birth: 0 }, value })
     }
 
-    /// As `Files::change`, with a log that is always synced.
-    fn change(&self, change: &Change, fresh: &[Arc<Table>], publish: impl FnOnce(Arc<Version<Table>>)) {
+    /// As `VersionSet::change`, with a log that is always synced.
+    fn change(&self, change: &VersionEdit, fresh: &[Arc<Table>], publish: impl FnOnce(Arc<Version<Table>>)) {
         let mut state = self.state.lock();
-        let before = self.present.get().version;
+        let before = self.current.get().version;
         state.structure.apply(change).unwrap();
         let version = before.after(&state.structure, fresh).unwrap();
-        let uncovered = change.covers.iter().filter(|edit| edit.becomes == Become::Uncovered);
-        state.clearing.replace(&before, 0, uncovered.map(|_| span()));
+        let uncovered = change.paged_ranges.iter().filter(|edit| edit.kind == RangeEditKind::Remove);
+        state.pending_frees.version_replaced(&before, 0, uncovered.map(|_| span()));
         publish(Arc::new(version));
     }
 
-    /// As `Lsm::flush_oldest`: into pages if these are all that there is of the range, and it does not leave.
+    /// As `Lsm::flush_oldest`: flushes into pages if the range is pages only, and it is not being converted.
     fn flush(&self) {
-        let _turn = self.flushing.lock();
-        let (oldest, mut value) = (self.present.oldest_sealed().expect("it was switched"), Vec::new());
+        let _guard = self.flush_lock.lock();
+        let (oldest, mut value) = (self.current.oldest_immutable().expect("it was switched"), Vec::new());
         oldest.memtable.get(1, KEY, &mut value);
-        let (leaving, version) = self.leaving.before(|| self.present.get().version);
-        if leaving.is_none() && version.covers().at(KEY).is_some_and(|cover| is_free(&version, cover)) {
+        let (converting, version) = self.converting.before(|| self.current.get().version);
+        if converting.is_none()
+            && version.paged_ranges().at(KEY).is_some_and(|paged_range| is_pages_only(&version, paged_range))
+        {
             *self.pages.lock() = Some(value[0]);
-            self.change(&Change::default(), &[], |version| self.present.flushed(&oldest, version));
+            self.change(&VersionEdit::default(), &[], |version| self.current.install_flushed(&oldest, version));
         } else {
             let table = self.table(value[0]);
-            let run = Place::Run(self.state.lock().structure.next_ordinal());
-            let change = Change { comes: vec![(run, table.file)], ..Change::default() };
-            self.change(&change, &[table], |version| self.present.flushed(&oldest, version));
+            let run = RunId::L0(self.state.lock().structure.next_ordinal());
+            let change = VersionEdit { added: vec![(run, table.file)], ..VersionEdit::default() };
+            self.change(&change, &[table], |version| self.current.install_flushed(&oldest, version));
         }
     }
 
-    /// As `Lsm::absorb_from`: nothing where tables have nothing that counts, or pages are not cleared yet.
-    fn absorb(&self) {
-        let _turn = self.compacting.lock();
-        let version = self.present.get().version;
-        let cover = version.covers().at(KEY);
-        let mut counting = version.counting_in(cover).flat_map(|(_, run)| run.tables());
-        let Some(newest) = counting.next().filter(|_| self.state.lock().clearing.spans().next().is_none()) else {
+    /// As `Lsm::convert_from`: does nothing if no table is visible, or if the pages wait to be freed.
+    fn convert_to_pages(&self) {
+        let _guard = self.compaction_lock.lock();
+        let version = self.current.get().version;
+        let paged_range = version.paged_ranges().at(KEY);
+        let mut counting = version.visible_runs_in(paged_range).flat_map(|(_, run)| run.tables());
+        let Some(newest) = counting.next().filter(|_| self.state.lock().pending_frees.ranges().next().is_none()) else {
             return;
         };
-        let floor = version.runs().next().map_or(Place::Level(MAX_LEVELS), |(place, _)| place);
-        let becomes = if cover.is_some() { Become::Raised(floor) } else { Become::Covered(floor) };
-        let mut covers = Covers::clone(version.covers());
-        covers.apply(&[edit(becomes)]).unwrap();
+        let superseded_from = version.runs().next().map_or(RunId::Level(LevelId::FIRST), |(run_id, _)| run_id);
+        let kind = if paged_range.is_some() {
+            RangeEditKind::Supersede(superseded_from)
+        } else {
+            RangeEditKind::Add(superseded_from)
+        };
+        let mut paged_ranges = PagedRanges::clone(version.paged_ranges());
+        paged_ranges.apply(&[edit(kind)]).unwrap();
         *self.pages.lock() = Some(newest.value);
-        let goes = version.spent(&covers).map(|table| table.file).collect();
-        let change = Change { goes, covers: vec![edit(becomes)], ..Change::default() };
-        self.change(&change, &[], |version| self.present.installed(version));
+        let deleted = version.fully_superseded(&paged_ranges).map(|table| table.file).collect();
+        let change = VersionEdit { deleted, paged_ranges: vec![edit(kind)], ..VersionEdit::default() };
+        self.change(&change, &[], |version| self.current.install_version(version));
     }
 
-    /// As `Lsm::uncover_from`, of a range of which the last level has nothing.
-    fn uncover(&self) {
-        let _turn = self.compacting.lock();
-        self.leaving.begin(&self.flushing, &span());
+    /// As `Lsm::convert_to_tables_from`, for a range that is empty in the last level.
+    fn convert_to_tables(&self) {
+        let _guard = self.compaction_lock.lock();
+        self.converting.begin(&self.flush_lock, &span());
         let below = self.pages.lock().expect("it is covered");
         let table = self.table(below);
-        let change = Change {
-            comes: vec![(Place::Level(1), table.file)],
-            covers: vec![edit(Become::Uncovered)],
-            ..Change::default()
+        let change = VersionEdit {
+            added: vec![(RunId::LAST, table.file)],
+            paged_ranges: vec![edit(RangeEditKind::Remove)],
+            ..VersionEdit::default()
         };
-        self.change(&change, &[table], |version| self.present.installed(version));
-        self.leaving.end();
+        self.change(&change, &[table], |version| self.current.install_version(version));
+        self.converting.end();
     }
 
-    /// As `Lsm::clear_uncovered`.
+    /// As `Lsm::free_converted_pages`.
     fn clear(&self) {
-        let _turn = self.compacting.lock();
-        self.present.drain();
+        let _guard = self.compaction_lock.lock();
+        self.current.drain();
         let mut state = self.state.lock();
-        if state.clearing.ripe(Seq::MAX).next().is_some() {
+        if state.pending_frees.freeable(Seq::MAX).next().is_some() {
             *self.pages.lock() = None;
-            state.clearing.end(&span());
+            state.pending_frees.freed(&span());
         }
     }
 }
 
-/// Q2: a reader beside a flush and absorptions. It fails if a range is covered before its pages have the records, and
-/// if a floor rises to a run that was not absorbed.
+/// Q2: a reader runs beside a flush and conversions to pages. The test fails if a paged range is added before its pages
+/// have the records, or if `superseded_from` rises to a run that was not converted.
 #[test]
 fn nothing_is_lost_or_older_beside_an_absorption() {
-    all_orders(2, World::of_tables, |world| {
-        let reader = spawn(&world, World::reads);
-        let writer = spawn(&world, |world| world.write_and_flush(2));
-        world.absorb();
+    all_orders(2, Fixture::of_tables, |fixture| {
+        let reader = spawn(&fixture, Fixture::reads);
+        let writer = spawn(&fixture, |fixture| fixture.write_and_flush(2));
+        fixture.convert_to_pages();
         writer.join().unwrap();
-        world.absorb();
+        fixture.convert_to_pages();
         reader.join().unwrap();
-        assert_eq!((world.read(), *world.pages.lock()), (2, Some(2)));
+        assert_eq!((fixture.read(), *fixture.pages.lock()), (2, Some(2)));
     });
 }
 
-/// Q2 with a scan. It fails if that keeps what it has read ahead though the version is another one, and, where a flush
-/// goes into pages, if this keeps the version.
+/// Q2 with a scan. The test fails if the scan keeps its stored records although the version has changed, or if a flush
+/// into pages keeps the old version.
 #[test]
 fn a_scan_passes_over_nothing_beside_an_absorption_and_a_flush() {
-    for begin in [World::of_tables, World::of_pages] {
-        all_orders(2, begin, |world| {
-            let scanner = spawn(&world, World::scans);
-            let writer = spawn(&world, |world| world.write_and_flush(2));
-            world.absorb();
+    for begin in [Fixture::of_tables, Fixture::of_pages] {
+        all_orders(2, begin, |fixture| {
+            let scanner = spawn(&fixture, Fixture::scans);
+            let writer = spawn(&fixture, |fixture| fixture.write_and_flush(2));
+            fixture.convert_to_pages();
             writer.join().unwrap();
             scanner.join().unwrap();
-            assert_eq!(world.read(), 2);
+            assert_eq!(fixture.read(), 2);
         });
     }
 }
 
-/// Q3: a reader beside a range that becomes tables, is cleared, and becomes pages again. It fails if pages are cleared
-/// while somebody has a version from before, and if the range is covered again before it was cleared.
+/// Q3: a reader runs beside a range that is converted to tables, freed, and converted to pages again. The test fails if
+/// pages are freed while a reader has an earlier version, or if the range is converted again before its pages are
+/// freed.
 #[test]
 fn pages_stay_for_who_has_a_version_from_before_they_became_tables() {
-    all_orders(2, World::of_pages, |world| {
-        let reader = spawn(&world, World::reads);
-        world.uncover();
-        world.clear();
-        world.write_and_flush(2);
-        world.absorb();
-        assert_eq!(world.read(), 2);
+    all_orders(2, Fixture::of_pages, |fixture| {
+        let reader = spawn(&fixture, Fixture::reads);
+        fixture.convert_to_tables();
+        fixture.clear();
+        fixture.write_and_flush(2);
+        fixture.convert_to_pages();
+        assert_eq!(fixture.read(), 2);
         reader.join().unwrap();
     });
 }
 
-/// Q4: a flush that decides whether it goes into pages, beside a range that becomes tables. It fails if the mark is set
-/// without the turn to flush, if the version is loaded before the mark is looked for, and if there is no mark: what
-/// came into pages after they were read is lost.
+/// Q4: a flush that decides whether it goes into pages runs beside a conversion of the range to tables. The test fails
+/// if the converting mark is set without the flush lock, if the version is loaded before the mark is read, or if there
+/// is no mark: values that come into pages after these were read are lost.
 #[test]
 fn what_is_flushed_into_pages_is_not_lost_beside_their_becoming_tables() {
-    all_orders(2, World::of_pages, |world| {
-        let writer = spawn(&world, |world| world.write_and_flush(2));
-        world.uncover();
-        world.clear();
+    all_orders(2, Fixture::of_pages, |fixture| {
+        let writer = spawn(&fixture, |fixture| fixture.write_and_flush(2));
+        fixture.convert_to_tables();
+        fixture.clear();
         writer.join().unwrap();
-        assert_eq!(world.read(), 2);
-        world.clear();
-        assert_eq!((world.read(), *world.pages.lock()), (2, None));
+        assert_eq!(fixture.read(), 2);
+        fixture.clear();
+        assert_eq!((fixture.read(), *fixture.pages.lock()), (2, None));
     });
 }
 
-/// Q4 with an absorption in the place of that.
+/// Q4 with a conversion to pages instead.
 #[test]
 fn what_is_flushed_into_pages_is_no_older_than_what_is_absorbed() {
-    all_orders(2, World::of_pages, |world| {
-        let writer = spawn(&world, |world| {
-            world.write_and_flush(2);
-            world.write_and_flush(3);
+    all_orders(2, Fixture::of_pages, |fixture| {
+        let writer = spawn(&fixture, |fixture| {
+            fixture.write_and_flush(2);
+            fixture.write_and_flush(3);
         });
-        world.absorb();
-        world.absorb();
+        fixture.convert_to_pages();
+        fixture.convert_to_pages();
         writer.join().unwrap();
-        world.absorb();
-        assert_eq!((world.read(), *world.pages.lock()), (3, Some(3)));
+        fixture.convert_to_pages();
+        assert_eq!((fixture.read(), *fixture.pages.lock()), (3, Some(3)));
     });
 }

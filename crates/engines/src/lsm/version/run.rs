@@ -1,21 +1,21 @@
-//! A row of tables whose ranges do not touch.
+//! A run or level: tables whose key ranges do not overlap, in key order.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use ecotone_substrate::table::File;
+use ecotone_substrate::table::FileRef;
 
-use super::Ranged;
-use crate::lsm::structure::Misfit;
+use super::TableMeta;
+use crate::lsm::manifest::InvalidEdit;
 
-/// Tables, ascending. It is shared by all versions that have it.
+/// Ascending tables, shared by all versions that have the run.
 #[derive(Debug)]
 pub(crate) struct Run<T> {
     tables: Arc<[Arc<T>]>,
 }
 
-impl<T: Ranged> Run<T> {
-    /// Of these tables, in whatever order.
-    pub(super) fn of(mut tables: Vec<Arc<T>>) -> Result<Run<T>, Misfit> {
+impl<T: TableMeta> Run<T> {
+    /// A run of these tables, in any order.
+    pub(super) fn of(mut tables: Vec<Arc<T>>) -> Result<Run<T>, InvalidEdit> {
         tables.sort_unstable_by(|a, b| a.first().cmp(b.first()));
         if tables.windows(2).all(|pair| pair[0].last() < pair[1].first()) {
             Ok(Run { tables: tables.into() })
@@ -24,7 +24,7 @@ impl<T: Ranged> Run<T> {
         }
     }
 
-    /// Of some tables of a run, ascending.
+    /// A run of some tables of another, ascending.
     pub(crate) fn part(tables: Vec<Arc<T>>) -> Run<T> {
         Run { tables: tables.into() }
     }
@@ -34,29 +34,29 @@ impl<T: Ranged> Run<T> {
         &self.tables
     }
 
-    /// The one that can have a key.
+    /// The table that can have a key.
     #[inline]
-    pub(crate) fn covering(&self, key: &[u8]) -> Option<&Arc<T>> {
+    pub(crate) fn table_for(&self, key: &[u8]) -> Option<&Arc<T>> {
         let place = self.tables.partition_point(|table| table.last() < key);
         self.tables.get(place).filter(|table| table.first() <= key)
     }
 
-    /// Those that can have keys of a range.
+    /// The tables that can have keys of a range.
     pub(crate) fn overlapping(&self, range: &RangeInclusive<&[u8]>) -> &[Arc<T>] {
         let start = self.tables.partition_point(|table| table.last() < *range.start());
         let end = self.tables.partition_point(|table| table.first() <= *range.end());
         &self.tables[start..end.max(start)]
     }
 
-    /// Those that can have keys of a range, whose upper bound is excluded.
+    /// The tables that can have keys of a range, the upper bound excluded.
     pub(crate) fn within(&self, (lower, upper): (&[u8], &[u8])) -> &[Arc<T>] {
         let start = self.tables.partition_point(|table| table.last() < lower);
         let end = self.tables.partition_point(|table| table.first() < upper);
         &self.tables[start..end.max(start)]
     }
 
-    /// Their files.
-    pub(crate) fn files(&self) -> impl Iterator<Item = File> {
+    /// The files of its tables.
+    pub(crate) fn files(&self) -> impl Iterator<Item = FileRef> {
         self.tables.iter().map(|table| table.file())
     }
 }

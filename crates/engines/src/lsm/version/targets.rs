@@ -1,47 +1,51 @@
-//! How large levels should be (decision 11, "Sizes").
+//! Target sizes of levels. Each level has an eighth of the next one's size, counted up from the last level (decision
+//! 11, "Sizes").
 
-use ecotone_substrate::limits::MAX_LEVELS;
+use super::{Run, TableMeta, Version};
+use std::iter;
 
-use super::{Ranged, Run, Version};
-use crate::lsm::structure::Place;
+use crate::lsm::manifest::{LevelId, RunId};
 
-/// A level should have this many times the bytes of the one above it.
+/// A level's target size, as a multiple of that of the level above it.
 const RATIO: u64 = 8;
 
-impl<T: Ranged> Version<T> {
-    /// Bytes of the run or level at a place.
-    pub(crate) fn bytes_at(&self, place: Place) -> u64 {
-        self.run(place).map_or(0, |run| run.tables().iter().map(|table| table.bytes()).sum())
+impl<T: TableMeta> Version<T> {
+    /// Bytes of a run or level.
+    pub(crate) fn bytes_at(&self, run_id: RunId) -> u64 {
+        self.run(run_id).map_or(0, |run| run.tables().iter().map(|table| table.bytes()).sum())
     }
 
-    /// Bytes that a level should have at most: the last one has what it has, and those above it a part of that, as long
-    /// as this is more than level 0 may have.
-    pub(crate) fn target(&self, depth: u8, level_0: u64) -> u64 {
-        let last = self.bytes_at(Place::Level(1));
-        match depth {
-            1 => u64::MAX,
+    /// Target size of a level in bytes. The last level has no limit. Each level above it has a fraction of the last
+    /// level's bytes, or 0 if that is not above `l0_target`, the target size of level 0.
+    pub(crate) fn target(&self, level: LevelId, l0_target: u64) -> u64 {
+        let last = self.bytes_at(RunId::LAST);
+        match level {
+            LevelId::LAST => u64::MAX,
             _ => RATIO
-                .checked_pow(u32::from(depth) - 1)
+                .checked_pow(level.levels_below().into())
                 .map(|ratio| last / ratio)
-                .filter(|target| *target > level_0)
+                .filter(|target| *target > l0_target)
                 .unwrap_or(0),
         }
     }
 
-    /// What is behind a run or a level, where its tables go next, if there is something.
-    pub(crate) fn behind(&self, place: Place, level_0: u64) -> Option<&Run<T>> {
-        let depth = match place {
-            Place::Run(_) => self.top(level_0),
-            Place::Level(depth) => depth - 1,
+    /// The level into which the tables of a run or level move next, if it has tables.
+    pub(crate) fn next_level_of(&self, run_id: RunId, l0_target: u64) -> Option<&Run<T>> {
+        let level = match run_id {
+            RunId::L0(_) => self.base_level(l0_target),
+            RunId::Level(level) => level.below()?,
         };
-        self.run(Place::Level(depth))
+        self.run(RunId::Level(level))
     }
 
-    /// The depth of the level into which level 0 goes: the uppermost that has tables, or should.
-    pub(crate) fn top(&self, level_0: u64) -> u8 {
-        let there =
-            self.runs().filter_map(|(place, _)| if let Place::Level(depth) = place { Some(depth) } else { None }).max();
-        let wanted = (2..=MAX_LEVELS).take_while(|depth| self.target(*depth, level_0) > 0).last();
-        there.max(wanted).unwrap_or(1)
+    /// The base level, into which level 0 is compacted: the uppermost level that has tables or a target above 0.
+    pub(crate) fn base_level(&self, l0_target: u64) -> LevelId {
+        let there = self
+            .runs()
+            .filter_map(|(run_id, _)| if let RunId::Level(level) = run_id { Some(level) } else { None })
+            .min();
+        let upwards = iter::successors(LevelId::LAST.above(), |level| level.above());
+        let wanted = upwards.take_while(|level| self.target(*level, l0_target) > 0).last();
+        there.into_iter().chain(wanted).min().unwrap_or(LevelId::LAST)
     }
 }

@@ -1,4 +1,4 @@
-//! The page cache as a whole.
+//! Tests of the page cache as a whole.
 
 #[cfg(feature = "loom")]
 mod orders;
@@ -20,7 +20,7 @@ fn content(number: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(PAGE / 8)
 }
 
-/// The number of which the content of a page consists.
+/// The number that fills the content of a page.
 fn copied(cache: &PageCache, id: PageId) -> Option<u64> {
     let mut page = vec![0; PAGE];
     (cache.touch(id) && cache.copy(id, &mut page)).then(|| {
@@ -30,7 +30,7 @@ fn copied(cache: &PageCache, id: PageId) -> Option<u64> {
     })
 }
 
-/// Twice, since a full cache takes no page in that it does not know.
+/// Admits a page. Offered twice, since a full cache admits only pages that it has seen before.
 fn admit(cache: &PageCache, id: PageId, number: u64) {
     for _ in 0..2 {
         cache.admit(id, &content(number), cache.ticket(id));
@@ -124,7 +124,7 @@ fn without_memory_it_asks_for_what_it_is_due() {
     blocks.lock().extend(std::iter::from_fn(|| memory.lease(Component::Memtable, Size::Slab)));
     let held = blocks.clone();
     let give = move |_| held.lock().pop().map_or(0, |block| block.len());
-    let other = memory.join(Held::Components(&[Component::Memtable]), Box::new(give));
+    let other = memory.join(CacheComponents::Components(&[Component::Memtable]), Box::new(give));
     other.count(10);
     let cache = PageCache::of_pages(memory.clone());
     for page in 0..100_000 {

@@ -1,15 +1,15 @@
-//! Which record goes when room is needed: mechanism T3 with a probation before it (decision 3, "Which record goes").
+//! Eviction: the clock of mechanism T3, with a probation in front (decision 3, "Which record goes").
 
 use super::{
-    handle::Handle,
+    handle::SlotHandle,
     record::{self, Meta},
     shard::Shard,
 };
 
-/// The part of the clean records, one in so many, that is left on probation when protected ones have to go too.
+/// While protected records are evicted too, one in so many clean records stays on probation.
 const PROBATION: usize = 10;
 
-/// Two clocks over the same slabs, each blind to the other's records: the slab that each looks at next.
+/// Two clocks over the same slabs, each ignoring the other's records. Each hand is the next slab to visit.
 #[derive(Debug, Default)]
 pub(super) struct Hands {
     probation: usize,
@@ -17,12 +17,12 @@ pub(super) struct Hands {
 }
 
 impl Shard {
-    /// Whether the next victims are to be ones on probation.
+    /// Whether the next victims come from the records on probation.
     fn takes_probation(&self) -> bool {
         self.on_probation * PROBATION > self.clean()
     }
 
-    /// Evicts the victims of the next slab of the clock whose turn it is; gives its number.
+    /// Evicts the victims in the next slab of the clock that is due; returns the slab's number.
     pub(super) fn sweep(&mut self) -> usize {
         let probation = self.takes_probation();
         let bound = self.slabs.bound();
@@ -30,7 +30,7 @@ impl Shard {
         let number = if *hand < bound { *hand } else { 0 };
         *hand = number + 1;
         for slot in 0..self.slabs.slab(number).map_or(0, |slab| slab.slots()) {
-            let handle = Handle::new(number, slot);
+            let handle = SlotHandle::new(number, slot);
             let Some(meta) = self.slabs.probe(handle).map(record::meta) else { continue };
             if meta.is_clean() && meta.on_probation() == probation && self.judge(handle, meta) {
                 self.remove(handle);
@@ -40,8 +40,8 @@ impl Shard {
         number
     }
 
-    /// Whether a clean record goes: at priority 0. A higher one is lowered, and ends the probation.
-    fn judge(&mut self, handle: Handle, meta: Meta) -> bool {
+    /// Whether to evict a clean record: true at priority 0. A higher priority is lowered, or ends the probation.
+    fn judge(&mut self, handle: SlotHandle, meta: Meta) -> bool {
         if meta.priority() == 0 {
             return true;
         }

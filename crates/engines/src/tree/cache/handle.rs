@@ -1,16 +1,16 @@
-//! Where a record is: in its shard, in a hash chain, and in the whole cache.
+//! Locations of a record: in its shard, in a hash chain, and in the whole cache.
 
 /// A slot within a shard: 12 bits of slab, 12 bits of slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Handle(u32);
+pub(super) struct SlotHandle(u32);
 
-/// Slabs that a shard can have. One less than 12 bits allow, so that the handle of all ones is never used.
+/// Most slabs of a shard. One less than 12 bits allow, so that the handle of all ones is never used.
 pub(super) const MAX_SLABS: usize = (1 << 12) - 1;
 
-impl Handle {
+impl SlotHandle {
     pub(super) fn new(slab: usize, slot: u16) -> Self {
         debug_assert!(slab < MAX_SLABS && slot < 1 << 12);
-        Handle((slab as u32) << 12 | u32::from(slot))
+        SlotHandle((slab as u32) << 12 | u32::from(slot))
     }
 
     pub(super) fn slab(self) -> usize {
@@ -30,13 +30,13 @@ impl Link {
     /// The end of a chain.
     pub(super) const NONE: Link = Link(u32::MAX);
 
-    pub(super) fn new(tag: u8, handle: Handle) -> Self {
+    pub(super) fn new(tag: u8, handle: SlotHandle) -> Self {
         Link(u32::from(tag) << 24 | handle.0)
     }
 
     /// The handle, unless the chain ends here.
-    pub(super) fn handle(self) -> Option<Handle> {
-        (self != Link::NONE).then_some(Handle(self.0 & 0xFF_FFFF))
+    pub(super) fn handle(self) -> Option<SlotHandle> {
+        (self != Link::NONE).then_some(SlotHandle(self.0 & 0xFF_FFFF))
     }
 
     pub(super) fn tag(self) -> u8 {
@@ -49,7 +49,7 @@ impl Link {
 pub(super) struct Address(pub(super) u32);
 
 impl Address {
-    pub(super) fn new(shard: u8, handle: Handle) -> Self {
+    pub(super) fn new(shard: u8, handle: SlotHandle) -> Self {
         Address(u32::from(shard) << 24 | handle.0)
     }
 
@@ -57,7 +57,7 @@ impl Address {
         (self.0 >> 24) as usize
     }
 
-    pub(super) fn handle(self) -> Handle {
-        Handle(self.0 & 0xFF_FFFF)
+    pub(super) fn handle(self) -> SlotHandle {
+        SlotHandle(self.0 & 0xFF_FFFF)
     }
 }

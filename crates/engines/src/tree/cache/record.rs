@@ -1,4 +1,4 @@
-//! The bytes of one record in its cell (decision 3 has the table).
+//! The layout of one record in its cell (decision 3 has the table).
 
 use super::handle::Link;
 
@@ -11,18 +11,18 @@ const KEYSPACE: usize = 8;
 /// The highest priority.
 pub(super) const MAX_PRIORITY: u8 = 7;
 
-/// How long a record stays: its priority, and whether it is on probation.
+/// The eviction rank of a record: its priority, and whether it is on probation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rank(u32);
+pub(super) struct CachePriority(u32);
 
-impl Rank {
-    /// A record whose key is new to the cache.
-    pub(super) const NEWCOMER: Rank = Rank(PROBATION);
-    /// One whose key was missed shortly before.
-    pub(super) const KNOWN: Rank = Rank(1 << PRIORITY.trailing_zeros());
+impl CachePriority {
+    /// The rank of a record whose key is new to the cache.
+    pub(super) const NEWCOMER: CachePriority = CachePriority(PROBATION);
+    /// The rank of a record whose key was missed shortly before.
+    pub(super) const KNOWN: CachePriority = CachePriority(1 << PRIORITY.trailing_zeros());
 }
 
-/// Lengths and state of a record: 11 bits of key length (in a reserved cell, its bytes), 11 of value length, 3 of
+/// The header word of a record: 11 bits of key length (in a reserved cell, its bytes), 11 of value length, 3 of
 /// priority, then the flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meta(u32);
@@ -41,45 +41,45 @@ impl Meta {
     /// No record.
     pub(super) const NONE: Meta = Meta(0);
 
-    /// A cell that is kept for a record of `bytes` to come.
+    /// A cell reserved for a record of `bytes`.
     pub(super) fn reserved_for(bytes: usize) -> Meta {
         Meta(RESERVED | bytes as u32)
     }
 
-    /// A record that was read.
-    pub(super) fn of_read(key: &[u8], value: &[u8], rank: Rank) -> Meta {
+    /// A record that was read from its page.
+    pub(super) fn of_read(key: &[u8], value: &[u8], rank: CachePriority) -> Meta {
         let lengths = key.len() as u32 | (value.len() as u32) << 11;
         Meta(lengths | rank.0 | LIVE)
     }
 
-    /// A record that is written; no value makes it a tombstone.
-    pub(super) fn of_written(key: &[u8], value: Option<&[u8]>, rank: Rank, logged: bool) -> Meta {
+    /// A record that was written; no value makes it a tombstone.
+    pub(super) fn of_written(key: &[u8], value: Option<&[u8]>, rank: CachePriority, logged: bool) -> Meta {
         let kind = if value.is_none() { DIRTY | TOMBSTONE } else { DIRTY };
         let log = if logged { 0 } else { UNLOGGED };
         Meta(Meta::of_read(key, value.unwrap_or_default(), rank).0 | kind | log)
     }
 
-    /// Whether the log has what was written.
+    /// Whether the write is in the log.
     pub(super) fn logged(self) -> bool {
         self.0 & UNLOGGED == 0
     }
 
-    /// How long it stays.
-    pub(super) fn rank(self) -> Rank {
-        Rank(self.0 & (PRIORITY | PROBATION))
+    /// The eviction rank.
+    pub(super) fn rank(self) -> CachePriority {
+        CachePriority(self.0 & (PRIORITY | PROBATION))
     }
 
-    /// It has not been accessed since it came, as far as the clock knows, nor shortly before.
+    /// Not accessed since the record came, as far as the clock knows, nor shortly before.
     pub(super) fn on_probation(self) -> bool {
         self.0 & PROBATION != 0
     }
 
-    /// It has been accessed since it came, or shortly before.
+    /// Accessed since the record came, or shortly before.
     pub(super) fn is_hot(self) -> bool {
         !self.on_probation() || self.priority() > 0
     }
 
-    /// After a probation in which it was accessed: it begins at priority 0.
+    /// Ends a probation in which the record was accessed: it becomes protected at priority 0.
     pub(super) fn as_protected(self) -> Meta {
         Meta(self.0 & !(PROBATION | PRIORITY))
     }
@@ -92,12 +92,12 @@ impl Meta {
         Meta(self.0 & !PRIORITY | u32::from(priority) << 22)
     }
 
-    /// One higher, up to the highest.
+    /// Raises the priority by one, up to the highest.
     pub(super) fn promoted(self) -> Meta {
         self.with_priority((self.priority() + 1).min(MAX_PRIORITY))
     }
 
-    /// Content that is in no page yet and that no write-out has taken.
+    /// Content that is not in its page yet and that no write-out has taken.
     pub(super) fn as_dirty(self) -> Meta {
         Meta(self.0 & !WRITING | DIRTY)
     }
@@ -126,7 +126,7 @@ impl Meta {
         self.0 & WRITING != 0
     }
 
-    /// A record that may be dropped.
+    /// Whether the record may be dropped.
     pub(super) fn is_clean(self) -> bool {
         self.0 & (LIVE | DIRTY | WRITING) == LIVE
     }
@@ -144,12 +144,12 @@ impl Meta {
         self.0 & RESERVED != 0
     }
 
-    /// Bytes of key and value.
+    /// Bytes of key and value together.
     pub(super) fn bytes(self) -> usize {
         self.key_len() + self.value_len()
     }
 
-    /// Bytes that it takes in its slab.
+    /// Bytes of the cell in its slab.
     pub(super) fn cell(self) -> usize {
         let bytes = if self.reserved() { self.key_len() } else { HEADER + self.bytes() };
         bytes.next_multiple_of(2)
@@ -172,7 +172,7 @@ fn set_word(cell: &mut [u8], at: usize, word: u32) {
     cell[at..at + 4].copy_from_slice(&word.to_le_bytes());
 }
 
-/// The next record of the hash chain.
+/// The next record in the hash chain.
 #[inline]
 pub(super) fn next(cell: &[u8]) -> Link {
     Link(word(cell, NEXT))
@@ -215,7 +215,7 @@ pub(super) fn holds(cell: &[u8], keyspace_of_key: u16, wanted: &[u8]) -> bool {
     keyspace(cell) == keyspace_of_key && key(cell) == wanted
 }
 
-/// Writes keyspace, key and value, whose lengths the slab sets.
+/// Writes keyspace, key and value; the slab sets their lengths.
 pub(super) fn fill(cell: &mut [u8], keyspace: u16, key: &[u8], value: &[u8]) {
     cell[KEYSPACE..HEADER].copy_from_slice(&keyspace.to_le_bytes());
     let (head, rest) = cell[HEADER..].split_at_mut(key.len());
@@ -223,7 +223,7 @@ pub(super) fn fill(cell: &mut [u8], keyspace: u16, key: &[u8], value: &[u8]) {
     rest[..value.len()].copy_from_slice(value);
 }
 
-/// Bytes that a record needs.
+/// Bytes that the cell of a record needs.
 pub(super) fn bytes(key_len: usize, value_len: usize) -> usize {
     HEADER + key_len + value_len
 }

@@ -1,46 +1,46 @@
-//! A part of the cache under one mutex: the records whose hashes share their upper bits.
+//! A shard of the cache under one mutex: the records whose hashes share their upper bits.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use ecotone_substrate::{history::History, memory::Memory};
+use ecotone_substrate::{ghost_list::GhostList, memory::Memory};
 
 use super::{
-    Purpose, Space,
+    CacheKeyspace, Purpose,
     clock::Hands,
-    handle::{Address, Handle, Link},
+    handle::{Address, Link, SlotHandle},
     hash::{KeyHash, KeyHasher},
-    heat::Heat,
-    record::{self, Meta, Rank},
+    reaccess::ReaccessStats,
+    record::{self, CachePriority, Meta},
     slab::SLAB,
     slabs::Slabs,
     stats::CacheStats,
     table::Table,
 };
 
-/// Records a bucket at which the table grows, in tenths.
+/// Records a bucket, in tenths, at which the table grows.
 const LOAD: usize = 12;
 
-/// Requests that uses of a shard stand for before they are told to the budget.
+/// Requests to count locally before they are reported to the budget.
 const TELL: u32 = 64;
 
-/// What all shards share.
+/// State that all shards share.
 #[derive(Debug, Clone)]
-pub(super) struct Common {
+pub(super) struct ShardContext {
     pub(super) hasher: KeyHasher,
     pub(super) memory: Arc<Memory>,
     pub(super) dirty_bytes: Arc<AtomicUsize>,
-    pub(super) heat: Arc<Heat>,
-    /// The budget has refused memory since it was last asked to have other caches give back what this one is due.
+    pub(super) heat: Arc<ReaccessStats>,
+    /// Set after the budget refused memory, until it is asked to make other caches give back what is due to this one.
     pub(super) hungry: Arc<AtomicBool>,
 }
 
-/// One write, as it is applied.
+/// One write to apply.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Write<'a> {
-    pub(super) space: Space,
+    pub(super) space: CacheKeyspace,
     pub(super) key: &'a [u8],
     pub(super) value: Option<&'a [u8]>,
 }
@@ -49,31 +49,31 @@ pub(super) struct Write<'a> {
 #[derive(Debug)]
 pub(super) struct Shard {
     number: u8,
-    pub(super) common: Common,
+    pub(super) common: ShardContext,
     pub(super) slabs: Slabs,
     pub(super) table: Table,
     pub(super) hands: Hands,
-    pub(super) history: History,
+    pub(super) history: GhostList,
     /// Clean records on probation.
     pub(super) on_probation: usize,
-    /// By stripe of the hash: writes applied.
+    /// Writes applied, by stripe of the hash.
     stripes: Box<[u32]>,
     pub(super) stats: CacheStats,
-    /// Requests to the disk that were saved, or would have been with more memory, and are not told yet.
+    /// Disk requests that were saved, or would have been with more memory, and are not reported yet.
     uses: u32,
-    /// Requests of the table for memory that are left out after a refusal.
+    /// Requests for table memory to skip after a refusal.
     pub(super) patience: u8,
 }
 
 impl Shard {
-    pub(super) fn new(number: u8, stripes: usize, common: Common) -> Self {
+    pub(super) fn new(number: u8, stripes: usize, common: ShardContext) -> Self {
         Shard {
             number,
             common,
             slabs: Slabs::default(),
             table: Table::default(),
             hands: Hands::default(),
-            history: History::default(),
+            history: GhostList::default(),
             on_probation: 0,
             stripes: vec![0; stripes].into(),
             stats: CacheStats::default(),
@@ -82,13 +82,13 @@ impl Shard {
         }
     }
 
-    /// Counts requests that a use stands for; gives how many there are to tell.
+    /// Counts the requests of a use; returns how many to report.
     pub(super) fn count_use(&mut self, requests: u32) -> Option<u64> {
         self.uses += requests;
         (self.uses >= TELL).then(|| u64::from(std::mem::take(&mut self.uses)))
     }
 
-    /// How many writes the stripe of a key has seen.
+    /// The write counter of a key's stripe.
     pub(super) fn version(&self, hash: KeyHash) -> u32 {
         self.stripes[hash.stripe(self.stripes.len())]
     }
@@ -98,18 +98,18 @@ impl Shard {
         *stripe = stripe.wrapping_add(1);
     }
 
-    /// Makes all versions noted so far stale.
+    /// Invalidates all tickets taken so far.
     pub(super) fn count_all(&mut self) {
         self.stripes.iter_mut().for_each(|stripe| *stripe = stripe.wrapping_add(1));
     }
 
-    pub(super) fn address(&self, handle: Handle) -> Address {
+    pub(super) fn address(&self, handle: SlotHandle) -> Address {
         Address::new(self.number, handle)
     }
 
     /// The record of a key.
     #[inline]
-    pub(super) fn find(&self, hash: KeyHash, keyspace: u16, key: &[u8]) -> Option<Handle> {
+    pub(super) fn find(&self, hash: KeyHash, keyspace: u16, key: &[u8]) -> Option<SlotHandle> {
         let mut link = Link(self.table.get(self.table.bucket(hash.bucket())));
         while let Some(handle) = link.handle() {
             let cell = self.slabs.cell(handle);
@@ -121,7 +121,7 @@ impl Shard {
         None
     }
 
-    /// The cell of a key, counted as an access.
+    /// The cell of a key; counts an access.
     #[inline]
     pub(super) fn access(&mut self, hash: KeyHash, keyspace: u16, key: &[u8], purpose: Purpose) -> Option<&[u8]> {
         let Some(handle) = self.find(hash, keyspace, key) else {
@@ -139,15 +139,15 @@ impl Shard {
         Some(cell)
     }
 
-    /// Changes the state of a cell and everything that counts it.
-    pub(super) fn set_meta(&mut self, handle: Handle, meta: Meta) {
+    /// Changes the state of a cell and updates all counters.
+    pub(super) fn set_meta(&mut self, handle: SlotHandle, meta: Meta) {
         let slab = self.slabs.slab_mut(handle.slab()).expect("a handle in use has its slab");
         let before = record::meta(slab.cell(handle.slot()));
         slab.set_meta(handle.slot(), meta);
         self.recount(before, meta);
     }
 
-    /// Counts a record whose state changed, [`Meta::NONE`] if it comes or goes.
+    /// Updates the counters for a changed state; [`Meta::NONE`] stands for a record that is added or removed.
     fn recount(&mut self, before: Meta, meta: Meta) {
         let probation = |meta: Meta| usize::from(meta.is_clean() && meta.on_probation());
         self.on_probation = self.on_probation + probation(meta) - probation(before);
@@ -161,24 +161,24 @@ impl Shard {
         };
     }
 
-    /// Records that could be evicted.
+    /// Records that may be evicted.
     pub(super) fn clean(&self) -> usize {
         self.stats.records - self.stats.dirty_records
     }
 
-    /// Frees a cell that no record of the table links.
-    pub(super) fn release(&mut self, handle: Handle) {
+    /// Frees a cell that is not linked in the table.
+    pub(super) fn release(&mut self, handle: SlotHandle) {
         self.recount(self.slabs.meta(handle), Meta::NONE);
         self.slabs.give(handle);
     }
 
-    pub(super) fn hash_of(&self, handle: Handle) -> KeyHash {
+    pub(super) fn hash_of(&self, handle: SlotHandle) -> KeyHash {
         let cell = self.slabs.cell(handle);
         self.common.hasher.hash(record::keyspace(cell), record::key(cell))
     }
 
     /// Drops a record and frees its cell.
-    pub(super) fn remove(&mut self, handle: Handle) {
+    pub(super) fn remove(&mut self, handle: SlotHandle) {
         let hash = self.hash_of(handle);
         let next = record::next(self.slabs.cell(handle));
         self.redirect(hash, handle, next);
@@ -186,8 +186,8 @@ impl Shard {
         self.release(handle);
     }
 
-    /// Lets whatever links to `from` link to `to`.
-    pub(super) fn redirect(&mut self, hash: KeyHash, from: Handle, to: Link) {
+    /// Redirects the link to `from` to `to`.
+    pub(super) fn redirect(&mut self, hash: KeyHash, from: SlotHandle, to: Link) {
         let bucket = self.table.bucket(hash.bucket());
         let mut link = Link(self.table.get(bucket));
         if link.handle() == Some(from) {
@@ -204,19 +204,19 @@ impl Shard {
     }
 
     /// Links a new record in.
-    pub(super) fn link(&mut self, hash: KeyHash, handle: Handle) {
+    pub(super) fn link(&mut self, hash: KeyHash, handle: SlotHandle) {
         self.stats.records += 1;
         self.grow_table();
         self.hook(hash, handle);
     }
 
-    fn hook(&mut self, hash: KeyHash, handle: Handle) {
+    fn hook(&mut self, hash: KeyHash, handle: SlotHandle) {
         let bucket = self.table.bucket(hash.bucket());
         record::set_next(self.slabs.cell_mut(handle), Link(self.table.get(bucket)));
         self.table.set(bucket, Link::new(hash.tag(), handle).0);
     }
 
-    /// One bucket more if the chains have become long and memory allows.
+    /// Adds one bucket if the chains are long and memory allows.
     fn grow_table(&mut self) {
         if !self.table.is_loaded(self.stats.records, LOAD) || !self.table_has_room() {
             return;
@@ -230,11 +230,11 @@ impl Shard {
         }
     }
 
-    /// Makes a record dirty, in the cell that was reserved for it or in place. Where it is, and what it was.
+    /// Makes a record dirty, in its reserved cell or in place. Returns its address and its former state.
     pub(super) fn apply(
         &mut self,
         hash: KeyHash,
-        reserved: Handle,
+        reserved: SlotHandle,
         Write { space, key, value }: Write<'_>,
     ) -> (Address, Meta) {
         assert!(self.slabs.meta(reserved).reserved(), "a write is applied to a cell that was not reserved for it");
@@ -248,7 +248,7 @@ impl Shard {
         (self.address(handle), before)
     }
 
-    /// Replaces the content of a dirty record in place, if its cell has room for the new one.
+    /// Replaces the content of a dirty record in place, if its cell is large enough.
     pub(super) fn overwrite(&mut self, hash: KeyHash, Write { space, key, value }: Write<'_>) -> bool {
         let Some(handle) = self.find(hash, space.number, key) else { return false };
         let before = self.slabs.meta(handle);
@@ -262,7 +262,7 @@ impl Shard {
         true
     }
 
-    /// Has a clean record replaced by its new value, if its cell has room for that, or go.
+    /// Replaces a clean record by its new value, if its cell is large enough, else drops it.
     pub(super) fn refresh(&mut self, hash: KeyHash, keyspace: u16, key: &[u8], value: Option<&[u8]>) {
         self.count_write(hash);
         let Some(handle) = self.find(hash, keyspace, key) else { return };
@@ -278,13 +278,13 @@ impl Shard {
         }
     }
 
-    /// How long a record may stay that was not here: an access before, though it was a miss, counts.
-    fn rank_of_new(&mut self, hash: KeyHash) -> Rank {
-        if self.history.note(hash.bucket(), hash.long_tag()) { Rank::KNOWN } else { Rank::NEWCOMER }
+    /// The rank of a record that was not cached. A recent miss of the same key counts as an access.
+    fn rank_of_new(&mut self, hash: KeyHash) -> CachePriority {
+        if self.history.note(hash.bucket(), hash.long_tag()) { CachePriority::KNOWN } else { CachePriority::NEWCOMER }
     }
 
-    /// Decides between the old cell and the reserved one, frees the other, and has the table link the one that stays.
-    fn settle(&mut self, hash: KeyHash, reserved: Handle, old: Option<Handle>) -> Handle {
+    /// Chooses between the old cell and the reserved one, frees the other, and links the chosen one.
+    fn settle(&mut self, hash: KeyHash, reserved: SlotHandle, old: Option<SlotHandle>) -> SlotHandle {
         let Some(old) = old else {
             self.link(hash, reserved);
             return reserved;
@@ -300,8 +300,8 @@ impl Shard {
         reserved
     }
 
-    /// Takes in a record that was just read from its page. Its cell is free and its key absent.
-    pub(super) fn admit(&mut self, hash: KeyHash, handle: Handle, keyspace: u16, key: &[u8], value: &[u8]) {
+    /// Admits a record that was just read from its page. Its cell is reserved and its key is not cached.
+    pub(super) fn admit(&mut self, hash: KeyHash, handle: SlotHandle, keyspace: u16, key: &[u8], value: &[u8]) {
         let meta = Meta::of_read(key, value, self.rank_of_new(hash));
         record::fill(self.slabs.cell_mut(handle), keyspace, key, value);
         self.set_meta(handle, meta);
@@ -321,7 +321,7 @@ impl Shard {
         self.count_all();
     }
 
-    /// What it counted, and its present size.
+    /// The counters, and the current size.
     pub(super) fn stats(&self) -> CacheStats {
         let bytes = self.slabs.count() * SLAB + self.table.bytes() + self.history.bytes();
         CacheStats { bytes, ..self.stats }

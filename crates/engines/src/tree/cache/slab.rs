@@ -1,5 +1,5 @@
-//! One block of memory with records of any size in it: cells from below, and from above a table of slots that says
-//! where each one is. Whoever has the number of a slot does not notice when its cell moves.
+//! A slab: one block of memory with records of any size. Cells grow from the bottom; a slot table that locates them
+//! grows from the top. A slot number stays valid when its cell moves.
 
 use ecotone_sys::chunk::{Block, Size};
 
@@ -7,20 +7,20 @@ use super::record::{self, Meta};
 
 /// Bytes of a slab.
 pub(super) const SLAB: usize = Size::Slab.bytes();
-/// Bytes of a place in the table of slots.
+/// Bytes of an entry of the slot table.
 pub(super) const PLACE: usize = 2;
-/// Slots of a slab at most: a handle has 12 bits for them.
+/// Most slots of a slab: a handle has 12 bits for them.
 const MAX_SLOTS: usize = 1 << 12;
-/// The place of a free slot; the number of the next one is below it.
+/// Flag of a free slot; below it is the number of the next free slot.
 const FREE: u16 = 1 << 15;
-/// The end of the chain of free slots.
+/// The end of the list of free slots.
 const END: u16 = FREE - 1;
 
-/// A slab. What a cell takes is told by the state of its record ([`Meta::cell`]).
+/// A slab. The size of a cell follows from the state of its record ([`Meta::cell`]).
 #[derive(Debug)]
 pub(super) struct Slab {
     block: Block,
-    /// Slots in the table, free ones among them.
+    /// Slots in the table, including free ones.
     slots: usize,
     /// The first free slot.
     free: u16,
@@ -28,7 +28,7 @@ pub(super) struct Slab {
     top: usize,
     /// Bytes of the cells in use.
     used: usize,
-    /// Cells that hold nothing yet: a writer has their handle.
+    /// Reserved cells: a writer holds their handle, and they have no content yet.
     reserved: usize,
 }
 
@@ -37,7 +37,7 @@ impl Slab {
         Slab { block, slots: 0, free: END, top: 0, used: 0, reserved: 0 }
     }
 
-    /// Bytes that cells and slots to come may take, mostly once it is [compacted](Self::compact).
+    /// Bytes available for new cells and slots, some of them only after [`compact`](Self::compact).
     pub(super) fn vacant(&self) -> usize {
         SLAB - self.slots * PLACE - self.used
     }
@@ -73,7 +73,7 @@ impl Slab {
         slot < self.slots() && self.place(slot) & FREE == 0
     }
 
-    /// The cell of a slot in use, and what comes behind it.
+    /// The cell of a used slot, and the bytes after it.
     #[inline]
     pub(super) fn cell(&self, slot: u16) -> &[u8] {
         &self.block[self.start(slot)..]
@@ -85,7 +85,7 @@ impl Slab {
         &mut self.block[start..]
     }
 
-    /// Takes a slot and a cell for a record of `bytes`, reserved, if there is room at the top.
+    /// Allocates a slot and a reserved cell for a record of `bytes`, if there is space at the top.
     pub(super) fn take(&mut self, bytes: usize) -> Option<u16> {
         let meta = Meta::reserved_for(bytes);
         let fresh = self.free == END;
@@ -107,7 +107,7 @@ impl Slab {
         Some(slot)
     }
 
-    /// Changes the state of a record, which may become shorter, and counts.
+    /// Changes the state of a record, which may become shorter, and updates the counters.
     pub(super) fn set_meta(&mut self, slot: u16, meta: Meta) {
         let before = record::meta(self.cell(slot));
         debug_assert!(meta.cell() <= before.cell(), "a record does not fit into its cell");
@@ -118,7 +118,7 @@ impl Slab {
         record::set_meta(self.cell_mut(slot), meta);
     }
 
-    /// Takes a cell out of all numbers.
+    /// Removes a cell from all counters.
     fn uncount(&mut self, slot: u16, meta: Meta) {
         self.used -= meta.cell();
         self.reserved -= usize::from(meta.reserved());
@@ -127,7 +127,7 @@ impl Slab {
         }
     }
 
-    /// Gives a slot and its cell back.
+    /// Frees a slot and its cell.
     pub(super) fn give(&mut self, slot: u16) {
         let meta = record::meta(self.cell(slot));
         self.uncount(slot, meta);
@@ -135,7 +135,7 @@ impl Slab {
         self.free = slot;
     }
 
-    /// Moves all cells together, so that all that is vacant is at the top.
+    /// Moves all cells together, so that all free space is at the top.
     pub(super) fn compact(&mut self) {
         let used = |slot: &u16| self.is_used(*slot);
         let mut cells: Vec<(u16, u16)> = (0..self.slots()).filter(used).map(|slot| (self.place(slot), slot)).collect();
@@ -159,7 +159,7 @@ impl Slab {
         }
     }
 
-    /// The memory, of a slab that nobody uses any more.
+    /// The memory of a slab that is no longer used.
     pub(super) fn into_block(self) -> Block {
         debug_assert!(self.used == 0);
         self.block

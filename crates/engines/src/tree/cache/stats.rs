@@ -1,31 +1,31 @@
-//! What a cache counts.
+//! The statistics of a record cache.
 
 use std::ops::AddAssign;
 
-/// Numbers of a cache since it was made, and its present size.
+/// Counters of a cache since it was created, and its current size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CacheStats {
     /// Gets that found a record or a tombstone.
     pub(crate) hits: u64,
-    /// Those of them that found a tombstone.
+    /// Hits that found a tombstone.
     pub(crate) hits_on_tombstones: u64,
-    /// Those of them that found a record or tombstone that was not in its page yet.
+    /// Hits that found a record or tombstone that was not in its page yet.
     pub(crate) hits_on_dirty: u64,
     /// Gets that found nothing.
     pub(crate) misses: u64,
-    /// Records dropped to make room.
+    /// Records evicted.
     pub(crate) evictions: u64,
-    /// Clean records that were taken in.
+    /// Clean records that were admitted.
     pub(crate) admitted: u64,
-    /// Clean records that were not taken in: overtaken by a write, present, or without room.
+    /// Clean records that were not admitted: overtaken by a write, already present, or no memory.
     pub(crate) refused: u64,
     /// Slabs that were emptied for another use.
     pub(crate) slabs_moved: u64,
-    /// Records now, tombstones included.
+    /// Current records, tombstones included.
     pub(crate) records: usize,
-    /// Records that are dirty or being written now.
+    /// Current records that are dirty or being written.
     pub(crate) dirty_records: usize,
-    /// Bytes leased now, for records, tables and indexes.
+    /// Bytes leased for records, tables and indexes.
     pub(crate) bytes: usize,
 }
 

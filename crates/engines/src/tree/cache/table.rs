@@ -1,4 +1,4 @@
-//! A linear hash table of links. It grows by one bucket at a time, so that no operation pays for all.
+//! A linear hash table of links. It grows by one bucket at a time, so that no single operation pays for a resize.
 
 use ecotone_sys::chunk::Block;
 
@@ -6,7 +6,7 @@ use super::slab::SLAB;
 
 /// Buckets in a block.
 const PER_BLOCK: usize = SLAB / 4;
-/// What an empty bucket holds.
+/// The content of an empty bucket.
 pub(super) const EMPTY: u32 = u32::MAX;
 
 /// The heads of hash chains. The chains belong to the caller.
@@ -19,7 +19,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Whether nothing can be put in yet: the first block is missing.
+    /// Whether the first block is missing, so that nothing can be inserted.
     pub(super) fn is_empty(&self) -> bool {
         self.buckets == 0
     }
@@ -29,7 +29,7 @@ impl Table {
         self.buckets == self.blocks.len() * PER_BLOCK
     }
 
-    /// Adds memory. The first block is all buckets at once.
+    /// Adds memory. The first block becomes buckets at once.
     pub(super) fn add(&mut self, mut block: Block) {
         block.fill(0xFF);
         self.blocks.push(block);
@@ -43,7 +43,7 @@ impl Table {
         self.blocks.len() * SLAB
     }
 
-    /// Whether `items` in the table make chains longer than `tenths` of an item.
+    /// Whether `items` in the table make the mean chain longer than `tenths` tenths of an item.
     pub(super) fn is_loaded(&self, items: usize, tenths: usize) -> bool {
         items * 10 > self.buckets * tenths
     }
@@ -68,8 +68,8 @@ impl Table {
         self.blocks[bucket / PER_BLOCK][at..at + 4].copy_from_slice(&link.to_le_bytes());
     }
 
-    /// Adds a bucket, which must not [want a block](Self::wants_block), and gives the one whose chain the caller now
-    /// divides between the two.
+    /// Adds a bucket, which must not [want a block](Self::wants_block), and returns the bucket whose chain the caller
+    /// now splits between the two.
     pub(super) fn grow(&mut self) -> usize {
         let split = self.buckets - (self.mask + 1);
         self.buckets += 1;
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Every hash stays findable while the table grows, if the split bucket is divided.
+    /// Every hash stays findable while the table grows, if the caller splits the bucket.
     #[test]
     fn growth_moves_only_what_the_split_bucket_held() {
         let memory = Memory::new(8 << 20);

@@ -8,7 +8,7 @@ use ecotone_sys::chunk::Size;
 
 const FRAME: usize = Size::Frame.bytes();
 
-/// As many cells as fit into its frames. What a cell holds before it is set is undefined.
+/// An array of as many cells as fit into its frames. The content of a cell is undefined until it is set.
 #[derive(Debug)]
 pub(super) struct Cells {
     frames: Vec<Block>,
@@ -16,7 +16,8 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// Room for `count` cells of `size` bytes, a power of two from 8 to 4096; `None` if the budget has it not to spare.
+    /// Leases memory for `count` cells of `size` bytes, a power of two from 8 to 4096; `None` if the budget cannot
+    /// spare it.
     pub(super) fn lease(memory: &Memory, count: usize, size: usize) -> Option<Cells> {
         assert!(size.is_power_of_two() && (8..=FRAME).contains(&size), "cells of {size} bytes");
         let frames = (count * size).div_ceil(FRAME);
@@ -29,12 +30,12 @@ impl Cells {
         self.size
     }
 
-    /// Cells that there is room for.
+    /// Number of cells.
     pub(super) fn len(&self) -> usize {
         self.frames.len() * (FRAME / self.size)
     }
 
-    /// Makes fewer, larger cells of the same frames, or the other way round. Their content is lost.
+    /// Changes the size of the cells within the same frames. Their content is lost.
     pub(super) fn divide(&mut self, size: usize) {
         assert!(size.is_power_of_two() && (8..=FRAME).contains(&size), "cells of {size} bytes");
         self.size = size;
@@ -62,14 +63,14 @@ impl Cells {
         f64::from_le_bytes(*self.get(at).first_chunk().expect("cells of numbers have eight bytes"))
     }
 
-    /// Puts a number into a cell of eight bytes.
+    /// Writes a number into a cell of eight bytes.
     #[inline]
     pub(super) fn set_number(&mut self, at: usize, number: f64) {
         self.get_mut(at).copy_from_slice(&number.to_le_bytes());
     }
 
-    /// Sorts the first `count` cells within each frame, and says how many cells a frame has: the first, and each that
-    /// many behind it, begins a sorted run.
+    /// Sorts the first `count` cells within each frame, and returns the number of cells of a frame: each multiple of it
+    /// begins a sorted run.
     pub(super) fn sort_runs(&mut self, count: usize) -> usize {
         let in_frame = FRAME / self.size;
         for (i, frame) in self.frames.iter_mut().enumerate() {

@@ -1,25 +1,25 @@
-//! Keys as short byte strings of one size, in the order of the keys.
+//! Digests: keys as short byte strings of one size, in key order.
 
 use ecotone_substrate::{model, page::prefix_len};
 
 /// Bytes of the longest digest.
 pub(super) const LONGEST: usize = 64;
 
-/// The first bytes of a key behind a prefix, zero-padded.
+/// The first bytes of a key after a prefix, zero-padded.
 pub(super) type Digest = [u8; LONGEST];
 
-/// Where a key lies as seen from the keys with some prefix.
+/// The position of a key relative to the keys with some prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Below all of them.
+pub(super) enum DigestPosition {
+    /// Below all keys with the prefix.
     Below,
     /// Among them.
     At(Digest),
-    /// Above all of them.
+    /// Above all keys with the prefix.
     Above,
 }
 
-/// Makes digests of `size` bytes of the keys that share a prefix.
+/// Computes digests of `size` bytes for the keys that share a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Digester {
     pub(super) prefix: Vec<u8>,
@@ -27,37 +27,37 @@ pub(super) struct Digester {
 }
 
 impl Digester {
-    /// Keys in ascending order have places that do not descend. Keys that agree in all bytes that a digest has room for
-    /// share one.
+    /// The position of a key. It never descends for ascending keys. Keys that agree in the bytes of a digest share one.
     #[inline]
-    pub(super) fn place(&self, key: &[u8]) -> Place {
+    pub(super) fn place(&self, key: &[u8]) -> DigestPosition {
         match key.strip_prefix(self.prefix.as_slice()) {
             Some(rest) => {
                 let mut digest = [0; LONGEST];
                 let bytes = rest.len().min(self.size);
                 digest[..bytes].copy_from_slice(&rest[..bytes]);
-                Place::At(digest)
+                DigestPosition::At(digest)
             }
-            None if key < self.prefix.as_slice() => Place::Below,
-            None => Place::Above,
+            None if key < self.prefix.as_slice() => DigestPosition::Below,
+            None => DigestPosition::Above,
         }
     }
 
-    /// The least key that has a digest.
+    /// The least key with this digest.
     pub(super) fn least_key(&self, digest: &[u8]) -> Vec<u8> {
         let significant = digest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         [&self.prefix, &digest[..significant]].concat()
     }
 
-    /// Gives up what the prefix does not share with `key`, and returns the bytes that each digest then begins with.
+    /// Shortens the prefix to what it shares with `key`, and returns the removed bytes, with which each digest then
+    /// begins.
     pub(super) fn admit(&mut self, key: &[u8]) -> Vec<u8> {
         let shared = prefix_len(&self.prefix, Some(key));
         self.prefix.split_off(shared)
     }
 }
 
-/// How far `at` is on the way from `low` to `high`, from 0 to 1. It goes by the first eight bytes from where the two
-/// differ; between equal ones there is no way, and the answer is 0 (trap 13).
+/// The relative position of `at` between `low` and `high`, from 0 to 1, computed from the first eight bytes from where
+/// the two differ; 0 if they are equal (trap 13).
 pub(super) fn way(low: &[u8], at: &[u8], high: &[u8]) -> f64 {
     let common = prefix_len(low, Some(high));
     let number = |bytes: &[u8]| model::digest(bytes, common);
@@ -68,7 +68,7 @@ pub(super) fn way(low: &[u8], at: &[u8], high: &[u8]) -> f64 {
     at.saturating_sub(low).min(high - low) as f64 / (high - low) as f64
 }
 
-/// The least digest above one in its first `size` bytes; `None` above the last.
+/// The least digest above this one, in its first `size` bytes; `None` above the last.
 pub(super) fn next(digest: &[u8], size: usize) -> Option<Digest> {
     let mut next = [0; LONGEST];
     next[..size].copy_from_slice(&digest[..size]);
@@ -95,9 +95,9 @@ mod tests {
         let keys =
             ["etc/passwd", "usr", "usr/", "usr/a", "usr/b", "usr/bin/aaaaaaaa", "usr/bin/zzzzzzzz", "usr0", "var"];
         let rank = |key: &str| match digester.place(key.as_bytes()) {
-            Place::Below => (0, [0; LONGEST]),
-            Place::At(digest) => (1, digest),
-            Place::Above => (2, [0; LONGEST]),
+            DigestPosition::Below => (0, [0; LONGEST]),
+            DigestPosition::At(digest) => (1, digest),
+            DigestPosition::Above => (2, [0; LONGEST]),
         };
         assert!(keys.is_sorted_by_key(|key| rank(key)));
         assert_eq!([rank("usr").0, rank("usr/").0, rank("usr0").0], [0, 1, 2]);
@@ -116,10 +116,10 @@ mod tests {
     fn the_least_key_of_a_digest_has_it() {
         let digester = digester("usr/");
         for key in ["usr/", "usr/a", "usr/lib/x86_64"] {
-            let Place::At(digest) = digester.place(key.as_bytes()) else { panic!("{key} has the prefix") };
+            let DigestPosition::At(digest) = digester.place(key.as_bytes()) else { panic!("{key} has the prefix") };
             let least = digester.least_key(&digest[..8]);
             assert!(least.as_slice() <= key.as_bytes());
-            assert_eq!(digester.place(&least), Place::At(digest));
+            assert_eq!(digester.place(&least), DigestPosition::At(digest));
         }
     }
 

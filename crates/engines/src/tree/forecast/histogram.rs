@@ -2,41 +2,41 @@
 
 use super::{
     cells::Cells,
-    digest::{Digest, Digester, LONGEST, Place, next, way},
+    digest::{Digest, DigestPosition, Digester, LONGEST, next, way},
     sample::Sample,
 };
 
-/// An outer bin with more inserts than this many times the mean is the front of keys that go up or down. The next ones
-/// come beyond all keys, so its inserts are taken to lie at its outer end.
+/// An outer bin with more inserts than this many times the mean holds the end of ascending or descending keys. Later
+/// keys come beyond all others, so its inserts are taken to lie at its outer end.
 const FRONT: f64 = 4.0;
 
 /// Memory of a histogram.
 #[derive(Debug)]
-pub(super) struct Room {
-    /// Where bins begin, as digests.
+pub(super) struct HistogramMemory {
+    /// Lower bounds of the bins, as digests.
     bounds: Cells,
     /// A number for each bin.
     numbers: Cells,
 }
 
-impl Room {
-    pub(super) fn new(bounds: Cells, numbers: Cells) -> Room {
-        Room { bounds, numbers }
+impl HistogramMemory {
+    pub(super) fn new(bounds: Cells, numbers: Cells) -> HistogramMemory {
+        HistogramMemory { bounds, numbers }
     }
 }
 
-/// Bins of the key space. The first begins below, and the last ends above all keys; each of the others begins at its
-/// bound. No bin is empty of possible digests: a digest that fills a bin of its own has one of width one (trap 13).
+/// Bins of the key space. The first bin begins below all keys, and the last ends above all keys; each other one begins
+/// at its bound. Every bin contains a possible digest: a digest that fills a whole bin gets one of width one (trap 13).
 #[derive(Debug)]
 pub(super) struct Histogram {
     digester: Digester,
-    room: Room,
+    room: HistogramMemory,
     bins: usize,
 }
 
 impl Histogram {
     /// Cuts at most `bins` bins of equal depth, each with the number 0.
-    pub(super) fn cut(sample: &mut Sample, bins: usize, mut room: Room) -> Histogram {
+    pub(super) fn cut(sample: &mut Sample, bins: usize, mut room: HistogramMemory) -> Histogram {
         let digester = sample.digester();
         let size = digester.size;
         room.bounds.divide(size);
@@ -52,7 +52,7 @@ impl Histogram {
         sample.quantiles(most.min(sample.count()), |digest| {
             push(digest);
             if last.is_some_and(|last| last[..size] == *digest) {
-                // Many keys have it: it gets a bin of its own.
+                // Many keys have this digest: it gets a bin of its own.
                 next(digest, size).iter().for_each(|above| push(&above[..size]));
             }
             last.get_or_insert([0; LONGEST])[..size].copy_from_slice(digest);
@@ -62,7 +62,7 @@ impl Histogram {
         histogram
     }
 
-    /// Bins.
+    /// Number of bins.
     pub(super) fn bins(&self) -> usize {
         self.bins
     }
@@ -74,7 +74,7 @@ impl Histogram {
         self.room.numbers.set_number(bin, count + 1.0);
     }
 
-    /// Gives each bin a number, from below.
+    /// Sets the number of each bin, in ascending order.
     pub(super) fn fill(&mut self, mut number: impl FnMut(usize) -> f64) {
         (0..self.bins).for_each(|bin| self.room.numbers.set_number(bin, number(bin)));
     }
@@ -93,12 +93,12 @@ impl Histogram {
         bin.checked_sub(1).map(|bound| self.room.bounds.get(bound))
     }
 
-    /// The bin of a key.
+    /// The bin that contains a key.
     pub(super) fn bin_of(&self, key: &[u8]) -> usize {
         match self.digester.place(key) {
-            Place::Below => 0,
-            Place::At(digest) => self.bin(&digest),
-            Place::Above => self.bins - 1,
+            DigestPosition::Below => 0,
+            DigestPosition::At(digest) => self.bin(&digest),
+            DigestPosition::Above => self.bins - 1,
         }
     }
 
@@ -112,7 +112,7 @@ impl Histogram {
         low
     }
 
-    /// Sums of the numbers from below.
+    /// The prefix sums of the numbers.
     pub(super) fn sum_up(mut self) -> Sums {
         let mut sum = 0.0;
         for bin in 0..self.bins {
@@ -123,7 +123,7 @@ impl Histogram {
     }
 }
 
-/// How many inserts lie below a key.
+/// The number of inserts below each key.
 #[derive(Debug)]
 pub(super) struct Sums {
     histogram: Histogram,
@@ -135,8 +135,8 @@ impl Sums {
         self.histogram.number(self.histogram.bins - 1)
     }
 
-    /// The sum of the bins below a key, its own bin in part, by linear interpolation; of a front nothing or all. Never
-    /// falls as keys rise.
+    /// The inserts below a key. Its own bin counts in part, by linear interpolation; an outer bin above [`FRONT`]
+    /// counts entirely or not at all. Never decreases for ascending keys.
     pub(super) fn below(&self, key: &[u8]) -> f64 {
         let (histogram, bin) = (&self.histogram, self.histogram.bin_of(key));
         let (before, number) = (self.before(bin), histogram.number(bin) - self.before(bin));
@@ -147,9 +147,9 @@ impl Sums {
         let high = if last { &[255; LONGEST] } else { histogram.room.bounds.get(bin) };
         let low = histogram.begin(bin).unwrap_or(&[0; LONGEST]);
         match histogram.digester.place(key) {
-            Place::Below => before,
-            Place::At(digest) => before + way(low, &digest[..histogram.digester.size], high) * number,
-            Place::Above => before + number,
+            DigestPosition::Below => before,
+            DigestPosition::At(digest) => before + way(low, &digest[..histogram.digester.size], high) * number,
+            DigestPosition::Above => before + number,
         }
     }
 
@@ -157,10 +157,10 @@ impl Sums {
         bin.checked_sub(1).map_or(0.0, |before| self.histogram.number(before))
     }
 
-    /// Deals the total out anew: each part of the key space gets its share, the first one from below, each of the
-    /// others from its cut on. In a part, half goes by what is there and half to all bins alike, since they are of
-    /// equal depth.
-    pub(super) fn deal_out(&mut self, cuts: &[Vec<u8>], shares: &[f32]) {
+    /// Redistributes the total: each part of the key space gets its share. The first part begins below all keys, each
+    /// other one at its cut. Within a part, half of the weight follows the current inserts, and half is equal for all
+    /// bins, since they have equal depth.
+    pub(super) fn redistribute(&mut self, cuts: &[Vec<u8>], shares: &[f32]) {
         let (total, bins) = (self.total(), self.histogram.bins);
         let weights: Vec<f64> =
             (0..bins).map(|bin| self.histogram.number(bin) - self.before(bin) + total / bins as f64).collect();
@@ -180,13 +180,13 @@ impl Sums {
         });
     }
 
-    /// Bins.
+    /// Number of bins.
     pub(super) fn bins(&self) -> usize {
         self.histogram.bins
     }
 
-    /// Gives the memory back.
-    pub(super) fn into_room(self) -> Room {
+    /// Returns the memory.
+    pub(super) fn into_room(self) -> HistogramMemory {
         self.histogram.room
     }
 }
@@ -202,11 +202,12 @@ mod tests {
         let memory = Memory::new(16 << 20);
         let mut sample = Sample::new(Cells::lease(&memory, keys.len(), 8).unwrap(), 1);
         keys.iter().for_each(|key| sample.offer(key));
-        let room = Room::new(Cells::lease(&memory, bins, 8).unwrap(), Cells::lease(&memory, bins, 8).unwrap());
+        let room =
+            HistogramMemory::new(Cells::lease(&memory, bins, 8).unwrap(), Cells::lease(&memory, bins, 8).unwrap());
         Histogram::cut(&mut sample, bins, room)
     }
 
-    /// Keys of one to ten bytes, many of which share their beginnings.
+    /// Keys of one to ten bytes; many share prefixes.
     fn keys(random: &mut SmallRng, count: usize) -> Vec<Vec<u8>> {
         let letters = random.random_range(2..=200);
         let key =
@@ -214,7 +215,7 @@ mod tests {
         (0..count).map(|_| key(random)).collect()
     }
 
-    /// The key at which each bin but the first begins.
+    /// The lower bound of each bin but the first.
     fn begins(histogram: &Histogram) -> Vec<Vec<u8>> {
         (1..histogram.bins()).filter_map(|bin| histogram.begin_key(bin)).collect()
     }
@@ -276,7 +277,7 @@ mod tests {
         let begins = begins(&histogram);
         assert!(begins.is_sorted_by(|a, b| a < b));
         let sums = histogram.sum_up();
-        // The key that fills half of the sample has a bin of its own, so its neighbours get nothing of it.
+        // The key that fills half of the sample has a bin of its own, so adjacent bins get none of its inserts.
         assert_eq!((sums.below(b"same-key"), sums.below(b"same-kez"), sums.total()), (500.0, 1000.0, 1000.0));
         assert!(sampled.iter().all(|key| sums.below(key).is_finite()));
     }
@@ -325,13 +326,13 @@ mod tests {
         sampled[..3200].iter().for_each(|key| histogram.count(key));
         let mut sums = histogram.sum_up();
         let cuts = [1600u64, 4800].map(|key| key.to_be_bytes().to_vec());
-        sums.deal_out(&cuts, &[0.5, 0.25, 0.25]);
+        sums.redistribute(&cuts, &[0.5, 0.25, 0.25]);
         let below = |key: u64| sums.below(&key.to_be_bytes());
         for (key, expected) in [(1600, 1600.0), (4800, 2400.0)] {
             assert!((below(key) - expected).abs() < 60.0, "{} below {key}", below(key));
         }
         assert!((sums.total() - 3200.0).abs() < 1e-6);
-        // What came last and the depth of bins count half each.
+        // The last epoch and the depth of the bins weigh half each.
         assert!(below(3200) - below(1600) > 1.8 * (below(4800) - below(3200)));
     }
 }

@@ -1,4 +1,4 @@
-//! The last epochs in coarse cells, and the back-test that says which method to trust.
+//! The last epochs in coarse cells, and the back-test that chooses the prediction method.
 
 use ecotone_substrate::memory::Memory;
 
@@ -8,33 +8,33 @@ use super::{
     season::{CELLS, Method, Row, ahead, distance, mean},
 };
 
-/// Epochs that are kept; a season is at most half as long.
+/// Epochs kept; a season is at most half as long.
 const EPOCHS: usize = 128;
-/// Memory of a history.
+/// Bytes of memory of a history.
 pub(super) const BYTES: usize = EPOCHS * CELLS * size_of::<f32>();
-/// A cell with more than this share of an epoch tells too little: the cells are cut anew.
+/// Largest useful share of an epoch in one cell: above it, new cells are cut.
 const LARGEST: f32 = 0.5;
-/// What a new back-test weighs beside those before.
+/// Weight of a new back-test in the running mean.
 const NEWEST: f32 = 0.25;
 
-/// Shares of past epochs by cell, a part of the key space each.
+/// Insert shares of past epochs by cell; each cell is a part of the key space.
 #[derive(Debug)]
-pub(super) struct History {
+pub(super) struct EpochHistory {
     /// A ring of rows.
     ring: Cells,
     epochs: usize,
-    /// Keys at which all cells but the first begin; empty before the first epoch.
+    /// Lower bounds of all cells but the first; empty before the first epoch.
     cuts: Vec<Vec<u8>>,
     errors: [Option<f32>; 2],
 }
 
-impl History {
-    pub(super) fn lease(memory: &Memory) -> Option<History> {
+impl EpochHistory {
+    pub(super) fn lease(memory: &Memory) -> Option<EpochHistory> {
         let ring = Cells::lease(memory, EPOCHS, CELLS * size_of::<f32>())?;
-        Some(History { ring, epochs: 0, cuts: Vec::new(), errors: [None; 2] })
+        Some(EpochHistory { ring, epochs: 0, cuts: Vec::new(), errors: [None; 2] })
     }
 
-    /// Cuts cells of equal depth, if there are none or they have become useless; what was there is forgotten then.
+    /// Cuts cells of equal depth, if there are none or they have become useless; the old rows are then dropped.
     pub(super) fn cut(&mut self, bins: &Histogram) {
         let last = self.epochs.checked_sub(1).map(|last| self.row(last));
         if last.is_some_and(|last| last.iter().all(|share| *share <= LARGEST)) || bins.bins() < 2 * CELLS {
@@ -44,13 +44,13 @@ impl History {
         self.cuts = (1..CELLS).filter_map(|cell| bins.begin_key(cell * bins.bins() / CELLS)).collect();
     }
 
-    /// Keys at which all cells but the first begin.
+    /// Lower bounds of all cells but the first.
     pub(super) fn cuts(&self) -> &[Vec<u8>] {
         &self.cuts
     }
 
-    /// Adds an epoch, once cells are cut, and tests how well each method would have foretold the last of the `horizon`
-    /// epochs up to it.
+    /// Adds an epoch, once cells are cut, and back-tests how well each method would have predicted the last epochs,
+    /// `horizon` at most.
     pub(super) fn push(&mut self, epoch: &Sums, horizon: usize) {
         if self.cuts.is_empty() || epoch.total() <= 0.0 {
             return;
@@ -82,18 +82,18 @@ impl History {
         }
     }
 
-    /// The mean error of a method's tests, from 0 to 1; `None` before the first.
+    /// The mean back-test error of a method, from 0 to 1; `None` before the first test.
     pub(super) fn error(&self, method: Method) -> Option<f32> {
         self.errors[method as usize]
     }
 
-    /// The method with the smaller error; the paper's if they are equal or not known.
+    /// The method with the smaller error; the paper's if the errors are equal or unknown.
     pub(super) fn best(&self) -> Method {
         let [trend, season] = [Method::Trend, Method::Season].map(|method| self.error(method).unwrap_or(1.0));
         if season < trend { Method::Season } else { Method::Trend }
     }
 
-    /// Rows of the epochs that are kept, the oldest first.
+    /// Rows of the epochs kept, oldest first.
     pub(super) fn rows(&self) -> Vec<Row> {
         (self.epochs.saturating_sub(EPOCHS)..self.epochs).map(|epoch| self.row(epoch)).collect()
     }

@@ -1,8 +1,8 @@
-//! Insert forecasting (T14): where inserts will come, told from where they came, so that reorganisation leaves room
-//! there and nowhere else (`docs/decisions/0006-insert-forecasting.md`).
+//! Insert forecasting (T14): predicts from past inserts where inserts will come, so that reorganisation leaves free
+//! space there and nowhere else (`docs/decisions/0006-insert-forecasting.md`).
 //!
-//! [`sample`] and [`histogram`] are the paper's; [`history`] and [`season`] go beyond it. [`state`] puts them together,
-//! epoch by epoch.
+//! [`sample`] and [`histogram`] follow the paper; [`history`] and [`season`] extend it. [`state`] combines them, epoch
+//! by epoch.
 
 mod cells;
 mod digest;
@@ -21,49 +21,49 @@ use ecotone_substrate::memory::Memory;
 use ecotone_sys::primitive::Mutex;
 
 pub use self::kind::ForecastKind;
-use self::state::State;
+use self::state::ForecastState;
 
-/// A forecast does not reach further than until the keyspace has got this many times its records besides: a small one
-/// must not leave room for what a large one gets.
+/// Limit of the predicted inserts, as a multiple of the current records: a small keyspace must not leave space for the
+/// inserts of a large one.
 const GROWTH: f64 = 1.5;
-/// Percent of a page that are filled however much is expected: what is foretold may not come.
+/// Least fill of a page in percent, since predicted inserts may not come.
 const LEAST_FILL: u8 = 40;
 
-/// How a forecast divides time, which it counts in inserts.
+/// The division of time into epochs, counted in inserts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pace {
-    /// Inserts of an epoch, at least; it goes on to the end of a round of write-out.
+pub(crate) struct EpochSchedule {
+    /// Least inserts of an epoch; the epoch ends with the write-out round that is then in progress.
     pub(crate) epoch: u32,
     /// Epochs that the forecast looks ahead (f of TreeLine).
     pub(crate) horizon: u16,
 }
 
-impl Default for Pace {
+impl Default for EpochSchedule {
     fn default() -> Self {
-        Pace { epoch: 100_000, horizon: 100 }
+        EpochSchedule { epoch: 100_000, horizon: 100 }
     }
 }
 
-/// The forecast of a keyspace. It is not kept on disk: after opening it begins with nothing.
+/// The forecast of a keyspace. It is not stored on disk: after opening it starts empty.
 ///
-/// Its mutex is a leaf but for the memory budget's, and is held for a batch of keys, or some milliseconds at the end of
-/// an epoch.
+/// Its mutex is held for a batch of keys, or some milliseconds at the end of an epoch. Inside it only the memory
+/// budget's mutex is taken.
 #[derive(Debug)]
 pub(crate) struct Forecast {
     memory: Arc<Memory>,
     kind: ForecastKind,
-    pace: Pace,
+    pace: EpochSchedule,
     seed: u64,
-    state: Mutex<Option<State>>,
+    state: Mutex<Option<ForecastState>>,
 }
 
-/// What `stats` tells.
+/// The statistics of a forecast.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct ForecastStats {
     /// The kind in use: trend or seasonal, or off before the first epoch has ended.
     pub(crate) kind: ForecastKind,
-    /// The part of the inserts, 0 to 1, that came elsewhere than this kind had told: the mean of the last back-tests.
-    /// None before the first.
+    /// The share of the inserts, from 0 to 1, that this kind predicted elsewhere: the mean of the last back-tests.
+    /// `None` before the first.
     pub(crate) error: Option<f64>,
     /// Epochs of the season found; 0 without one.
     pub(crate) season: usize,
@@ -72,25 +72,25 @@ pub(crate) struct Told {
 }
 
 impl Forecast {
-    /// A forecast that has seen nothing. What it draws follows from the seed.
-    pub(crate) fn new(memory: Arc<Memory>, kind: ForecastKind, pace: Pace, seed: u64) -> Forecast {
+    /// Creates an empty forecast. Its random choices follow from the seed.
+    pub(crate) fn new(memory: Arc<Memory>, kind: ForecastKind, pace: EpochSchedule, seed: u64) -> Forecast {
         Forecast { memory, kind, pace, seed, state: Mutex::new(None) }
     }
 
-    /// Whether there is anything to take note of keys for.
+    /// Whether the forecast needs to observe keys.
     pub(crate) fn is_on(&self) -> bool {
         self.kind != ForecastKind::Off
     }
 
-    /// Takes note of new keys that were written into pages, and of how many others were removed from them. Its memory
-    /// is leased when the first keys come; while there is none to have, it does nothing.
+    /// Records new keys that were written into pages, and how many others were removed from pages. Memory is leased
+    /// with the first keys; while there is none, nothing is recorded.
     pub(crate) fn observe<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>, removed: usize) {
         if !self.is_on() {
             return;
         }
         let mut state = self.state.lock();
         if state.is_none() {
-            *state = State::lease(&self.memory, self.kind, self.pace, self.seed);
+            *state = ForecastState::lease(&self.memory, self.kind, self.pace, self.seed);
         }
         if let Some(state) = &mut *state {
             keys.into_iter().for_each(|key| state.insert(key));
@@ -98,34 +98,34 @@ impl Forecast {
         }
     }
 
-    /// A round of write-out is complete: whatever was dirty when it began has been written, in the whole key space.
-    /// Epochs end only here. Otherwise one would hold a part of the key space, since write-out goes by pages, and not a
-    /// part of time.
+    /// Ends a round of write-out: all records that were dirty at its beginning have been written, in the whole key
+    /// space. Epochs end only here. Otherwise an epoch would reflect a part of the key space instead of a part of time,
+    /// since write-out goes by pages.
     pub(crate) fn round(&self) {
-        self.state.lock().iter_mut().for_each(State::round);
+        self.state.lock().iter_mut().for_each(ForecastState::round);
     }
 
-    /// Inserts that are expected from `lower` to below `upper` within the horizon, while the keyspace has about
+    /// Expected inserts from `lower` to `upper`, exclusive, within the horizon, while the keyspace has about
     /// `population` records.
     pub(crate) fn expected(&self, lower: &[u8], upper: Option<&[u8]>, population: u64) -> f64 {
         let state = self.state.lock();
-        let outlook = state.as_ref().and_then(State::outlook);
+        let outlook = state.as_ref().and_then(ForecastState::outlook);
         outlook.map_or(0.0, |outlook| outlook.share(lower, upper) * outlook.inserts.min(population as f64 * GROWTH))
     }
 
-    /// Percent of a page that `records` with keys from `first` to `last` are to fill: `full` if nothing is expected
-    /// between them, and the less the more comes, so that both together would fill `full`. What comes before the first
-    /// key or behind the last does not count: the room would be on other pages.
+    /// The fill, in percent, of a page with `records` keys from `first` to `last`: `full` if no inserts are expected
+    /// between them, and less the more are expected, so that both together reach `full`. Inserts below the first or
+    /// above the last key do not count: they would go to other pages.
     pub(crate) fn fill(&self, first: &[u8], last: &[u8], records: usize, population: u64, full: u8) -> u8 {
         let expected = self.expected(first, Some(last), population);
         let now = records as f64 / (records as f64 + expected).max(1.0);
         ((f64::from(full) * now).round() as u8).clamp(LEAST_FILL.min(full), full)
     }
 
-    /// What is to be told of it.
-    pub(crate) fn told(&self) -> Told {
+    /// The current statistics.
+    pub(crate) fn stats(&self) -> ForecastStats {
         let state = self.state.lock();
-        let nothing = Told { kind: ForecastKind::Off, error: None, season: 0, bins: 0 };
-        state.as_ref().and_then(State::told).unwrap_or(nothing)
+        let nothing = ForecastStats { kind: ForecastKind::Off, error: None, season: 0, bins: 0 };
+        state.as_ref().and_then(ForecastState::told).unwrap_or(nothing)
     }
 }

@@ -4,14 +4,14 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::{
     cells::Cells,
-    digest::{Digester, LONGEST, Place},
+    digest::{DigestPosition, Digester, LONGEST},
 };
 
-/// Of all keys that were offered, each is in it with the same chance.
+/// A reservoir: each key offered is in it with the same probability.
 #[derive(Debug)]
 pub(super) struct Sample {
     cells: Cells,
-    /// None before the first key.
+    /// `None` before the first key.
     digester: Option<Digester>,
     count: usize,
     /// Keys offered.
@@ -24,12 +24,12 @@ impl Sample {
         Sample { cells, digester: None, count: 0, seen: 0, random: Random(seed) }
     }
 
-    /// Keys in it.
+    /// Number of keys in the sample.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// How its digests were made of keys.
+    /// The digester of its digests.
     pub(super) fn digester(&self) -> Digester {
         self.digester.clone().unwrap_or(Digester { prefix: Vec::new(), size: self.cells.size() })
     }
@@ -46,13 +46,13 @@ impl Sample {
             self.lengthen(&lost);
         }
         if at < self.cells.len() as u64 {
-            let Place::At(digest) = place else { unreachable!("the prefix was just made to fit") };
+            let DigestPosition::At(digest) = place else { unreachable!("the prefix was just made to fit") };
             self.cells.get_mut(at as usize).copy_from_slice(&digest[..size]);
             self.count = self.count.max(at as usize + 1);
         }
     }
 
-    /// Puts bytes that were part of the prefix in front of each digest.
+    /// Prepends bytes that were part of the prefix to each digest.
     fn lengthen(&mut self, front: &[u8]) {
         let bytes = front.len().min(self.cells.size());
         for at in 0..self.count {
@@ -62,8 +62,8 @@ impl Sample {
         }
     }
 
-    /// Gives the last digest of each of `parts` equal parts but the last to `visit`, in ascending order. There must be
-    /// as many keys.
+    /// Passes the last digest of each of `parts` equal parts, except the last part, to `visit`, in ascending order. The
+    /// sample must have at least `parts` keys.
     pub(super) fn quantiles(&mut self, parts: usize, mut visit: impl FnMut(&[u8])) {
         let (count, run) = (self.count, self.cells.sort_runs(self.count));
         let cells = &self.cells;
@@ -84,7 +84,7 @@ impl Sample {
         }
     }
 
-    /// Forgets all keys, and takes digests twice as long from now on; nothing if they are as long as they can be.
+    /// Drops all keys, and doubles the length of digests; does nothing if they have the longest size.
     pub(super) fn lengthen_digests(&mut self) {
         if self.cells.size() < LONGEST {
             self.cells.divide(self.cells.size() * 2);
@@ -93,7 +93,7 @@ impl Sample {
     }
 }
 
-/// Numbers that look random and follow from a seed (SplitMix64).
+/// Pseudo-random numbers from a seed (SplitMix64).
 #[derive(Debug)]
 struct Random(u64);
 
@@ -163,7 +163,7 @@ mod tests {
             sample.offer(keys[count - 1].as_bytes());
             let digester = sample.digester();
             let digest = |key: &&str| match digester.place(key.as_bytes()) {
-                Place::At(digest) => digest[..8].to_vec(),
+                DigestPosition::At(digest) => digest[..8].to_vec(),
                 other => panic!("{key:?} is {other:?}"),
             };
             let mut expected: Vec<Vec<u8>> = keys[..count].iter().map(digest).collect();

@@ -1,29 +1,30 @@
-//! What comes, told from what came: a row for each past epoch, with the share of its inserts that went to each cell.
+//! Predicts coming epochs from past ones. Each past epoch is a row with the share of its inserts in each cell.
 
 /// Cells of a row.
 pub(super) const CELLS: usize = 64;
-/// Epochs that the mean goes over if there is no season, and seasons if there is one.
+/// Rows in the mean: epochs without a season, seasons with one.
 const SMOOTH: usize = 8;
 /// A season is longer than this many epochs; shorter ones cannot be told from noise.
 const SHORTEST: usize = 3;
-/// Correlation with the season before that makes a season.
+/// Least autocorrelation at the lag of a season.
 const ALIKE: f32 = 0.3;
-/// What the correlation must have fallen by between two seasons: a slow drift has no such valley.
+/// How far the correlation must have dropped between two seasons: a slow drift has no such valley.
 const VALLEY: f32 = 0.15;
 
-/// Shares of the inserts of an epoch, or the mean of several. They sum up to 1.
+/// Shares of an epoch's inserts by cell, or the mean of several epochs. They add up to 1.
 pub(super) type Row = [f32; CELLS];
 
-/// How the coming epochs are told from the past ones.
+/// The prediction method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
-    /// They are like the last one (the paper's).
+    /// The coming epochs are like the last one (the paper's method).
     Trend,
-    /// They are like those at the same place in the seasons before; without a season, like the mean of the last ones.
+    /// The coming epochs are like those at the same place of past seasons; without a season, like the mean of the last
+    /// ones.
     Season,
 }
 
-/// The mean row of the `epochs` after the rows, of which there is at least one.
+/// The predicted mean row of the `epochs` that follow the rows, of which there is at least one.
 pub(super) fn ahead(method: Method, rows: &[Row], epochs: usize) -> Row {
     let season = match method {
         Method::Trend => return rows[rows.len() - 1],
@@ -32,7 +33,7 @@ pub(super) fn ahead(method: Method, rows: &[Row], epochs: usize) -> Row {
     let Some(season) = season else {
         return mean(&rows[rows.len().saturating_sub(SMOOTH)..]);
     };
-    // Whole seasons weigh all places alike; the rest of the horizon goes to those that come first.
+    // Whole seasons weigh all places equally; the rest of the horizon goes to the places that come first.
     let (whole, rest) = (epochs / season, epochs % season);
     let mut sum = [0.0; CELLS];
     for place in 0..season {
@@ -51,8 +52,8 @@ fn at_place(rows: &[Row], season: usize, place: usize) -> Row {
     mean(&same)
 }
 
-/// The length of the season in epochs: the lag at which epochs are most like each other again, after they were less so.
-/// At least two whole seasons must have been seen.
+/// The length of the season in epochs: the lag with the next peak of the autocorrelation, after a valley. At least two
+/// whole seasons must have been seen.
 pub(super) fn length(rows: &[Row]) -> Option<usize> {
     let correlations = correlations(rows);
     let mut lowest = f32::MAX;
@@ -60,7 +61,7 @@ pub(super) fn length(rows: &[Row]) -> Option<usize> {
     for lag in 1..correlations.len().saturating_sub(1) {
         let [before, here, behind] = [correlations[lag - 1], correlations[lag], correlations[lag + 1]];
         let peak = lag >= SHORTEST && here >= before && here >= behind && here >= ALIKE && here >= lowest + VALLEY;
-        // A multiple of a season is hardly better than the season itself.
+        // A multiple of a season correlates hardly better than the season itself.
         if peak && best.is_none_or(|(_, height)| here > height + VALLEY / 2.0) {
             best = Some((lag, here));
         }
@@ -69,7 +70,7 @@ pub(super) fn length(rows: &[Row]) -> Option<usize> {
     best.map(|(lag, _)| lag)
 }
 
-/// The autocorrelation of rows around their mean at each lag from 0 to half of their number.
+/// The autocorrelation of the rows around their mean, at each lag up to half their number.
 fn correlations(rows: &[Row]) -> Vec<f32> {
     let mean = mean(rows);
     let around: Vec<Row> = rows.iter().map(|row| std::array::from_fn(|cell| row[cell] - mean[cell])).collect();
@@ -96,7 +97,7 @@ fn add(sum: &mut Row, row: &Row, weight: f32) {
     sum.iter_mut().zip(row).for_each(|(sum, share)| *sum += share * weight);
 }
 
-/// The share of inserts, from 0 to 1, that went to other cells than expected (the total variation distance).
+/// The share of inserts, from 0 to 1, that fell into other cells than predicted (the total variation distance).
 pub(super) fn distance(expected: &Row, came: &Row) -> f32 {
     expected.iter().zip(came).map(|(a, b)| (a - b).abs()).sum::<f32>() / 2.0
 }
@@ -107,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// An epoch of `inserts` that fall around a cell.
+    /// An epoch of `inserts` around a cell.
     fn row(random: &mut SmallRng, centre: f64, width: f64, inserts: usize) -> Row {
         let mut row = [0.0; CELLS];
         for _ in 0..inserts {

@@ -1,82 +1,97 @@
-//! What a forecast knows, and how it changes from epoch to epoch.
+//! The state of a forecast, and how it changes from epoch to epoch.
 
 use ecotone_substrate::memory::{Component, Memory};
 
 use super::{
-    ForecastKind, Pace, Told,
+    EpochSchedule, ForecastKind, ForecastStats,
     cells::Cells,
-    histogram::{Histogram, Room, Sums},
-    history::{self, History},
+    histogram::{Histogram, HistogramMemory, Sums},
+    history::{self, EpochHistory},
     sample::Sample,
     season::{self, Method, ahead},
 };
 
-/// The part of the budget that all forecasts of a database have at most, a 64th.
+/// The share of the budget that all forecasts of a database may use: one part in 64.
 const BUDGET_PART: usize = 64;
 /// Most bins of a histogram (b of TreeLine).
 const MOST_BINS: usize = 20_000;
-/// Fewer bins tell nothing.
+/// Least useful number of bins.
 const LEAST_BINS: usize = 256;
 /// Sampled keys for each bin.
 const SAMPLES: usize = 10;
-/// Bytes of a digest at first.
+/// Initial bytes of a digest.
 const DIGEST: usize = 8;
-/// What a bin takes: its part of the sample, and a digest and a number in each of two histograms.
+/// Bytes of memory of a bin: its part of the sample, and a digest and a number in each of two histograms.
 const BIN_BYTES: usize = SAMPLES * DIGEST + 2 * (DIGEST + size_of::<f64>());
 
-/// What comes in the next epochs.
+/// The prediction for the next epochs.
 #[derive(Debug)]
-pub(super) struct Outlook {
-    /// Inserts by where they come; only their proportions count.
+pub(super) struct Prediction {
+    /// Inserts by key; only their proportions matter.
     places: Sums,
     method: Method,
-    /// Inserts of the horizon.
+    /// Expected inserts within the horizon.
     pub(super) inserts: f64,
-    /// What each of them adds to the keyspace: 1 if nothing is removed and the forecast comes true.
+    /// Records that each insert adds to the keyspace: 1 if nothing is removed and the forecast is accurate.
     growth: f64,
 }
 
-impl Outlook {
-    /// The share of the coming inserts that adds to the range from `lower` to below `upper`, from 0 to 1.
+impl Prediction {
+    /// The share of the coming inserts that adds to the range from `lower` to `upper`, exclusive, from 0 to 1.
     pub(super) fn share(&self, lower: &[u8], upper: Option<&[u8]>) -> f64 {
         let end = upper.map_or(self.places.total(), |upper| self.places.below(upper));
         (end - self.places.below(lower)).max(0.0) / self.places.total() * self.growth
     }
 }
 
-/// All that changes.
+/// The mutable state of a forecast.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct ForecastState {
     kind: ForecastKind,
-    pace: Pace,
+    pace: EpochSchedule,
     bins: usize,
     sample: Sample,
-    /// Counts the present epoch; none in the first one, which is only sampled.
+    /// Counts the current epoch; `None` in the first one, which is only sampled.
     counting: Option<Histogram>,
-    outlook: Option<Outlook>,
-    /// Memory of histograms that is not in use.
-    spare: Vec<Room>,
-    history: History,
-    /// Inserts and removals of the present epoch.
+    outlook: Option<Prediction>,
+    /// Unused memory of histograms.
+    spare: Vec<HistogramMemory>,
+    history: EpochHistory,
+    /// Inserts and removals of the current epoch.
     inserted: u64,
     removed: u64,
 }
 
-impl State {
-    /// Takes half of what the part of the budget has left, so that other keyspaces find some too; `None` if that is too
-    /// little.
-    pub(super) fn lease(memory: &Memory, kind: ForecastKind, pace: Pace, seed: u64) -> Option<State> {
+impl ForecastState {
+    /// Leases half of what the forecasts' share of the budget has left, so that other keyspaces get some too; `None` if
+    /// that is too little.
+    pub(super) fn lease(memory: &Memory, kind: ForecastKind, pace: EpochSchedule, seed: u64) -> Option<ForecastState> {
         let left = (memory.budget() / BUDGET_PART).saturating_sub(memory.used(&[Component::Forecast])) / 2;
         let bins = (left.saturating_sub(history::BYTES) / BIN_BYTES).min(MOST_BINS);
         if bins < LEAST_BINS {
             return None;
         }
-        let room =
-            || Some(Room::new(Cells::lease(memory, bins, DIGEST)?, Cells::lease(memory, bins, size_of::<f64>())?));
+        let room = || {
+            Some(HistogramMemory::new(
+                Cells::lease(memory, bins, DIGEST)?,
+                Cells::lease(memory, bins, size_of::<f64>())?,
+            ))
+        };
         let spare = vec![room()?, room()?];
         let sample = Sample::new(Cells::lease(memory, bins * SAMPLES, DIGEST)?, seed);
-        let history = History::lease(memory)?;
-        Some(State { kind, pace, bins, sample, counting: None, outlook: None, spare, history, inserted: 0, removed: 0 })
+        let history = EpochHistory::lease(memory)?;
+        Some(ForecastState {
+            kind,
+            pace,
+            bins,
+            sample,
+            counting: None,
+            outlook: None,
+            spare,
+            history,
+            inserted: 0,
+            removed: 0,
+        })
     }
 
     pub(super) fn insert(&mut self, key: &[u8]) {
@@ -96,11 +111,11 @@ impl State {
         }
     }
 
-    pub(super) fn outlook(&self) -> Option<&Outlook> {
+    pub(super) fn outlook(&self) -> Option<&Prediction> {
         self.outlook.as_ref()
     }
 
-    pub(super) fn told(&self) -> Option<Told> {
+    pub(super) fn told(&self) -> Option<ForecastStats> {
         let outlook = self.outlook.as_ref()?;
         let kind = match outlook.method {
             Method::Trend => ForecastKind::Trend,
@@ -108,13 +123,13 @@ impl State {
         };
         let error = self.history.error(outlook.method).map(f64::from);
         let season = season::length(&self.history.rows()).unwrap_or(0);
-        Some(Told { kind, error, season, bins: outlook.places.bins() })
+        Some(ForecastStats { kind, error, season, bins: outlook.places.bins() })
     }
 
-    /// Freezes the epoch's histogram, foretells the coming epochs from it, and begins another one (T14). If too many
-    /// sampled keys share their digests, digests are longer from now on.
+    /// Freezes the epoch's histogram, predicts the coming epochs from it, and begins another one (T14). If too many
+    /// sampled keys share their digests, digests become longer.
     fn end_epoch(&mut self) {
-        // The first epoch was only sampled, and its bins are cut so that they are equally full.
+        // The first epoch was only sampled. Its bins have equal depth, so they get equal numbers.
         if let Some(counted) = self.counting.take().or_else(|| self.cut_bins(1.0)) {
             self.history.cut(&counted);
             let outlook = self.foretell(counted.sum_up());
@@ -132,7 +147,7 @@ impl State {
         self.sample.count().div_ceil(SAMPLES).min(self.bins)
     }
 
-    /// Cuts bins by the sample and gives each a number.
+    /// Cuts bins by the sample, each with this number.
     fn cut_bins(&mut self, number: f64) -> Option<Histogram> {
         let (bins, room) = (self.bins_wanted(), self.spare.pop()?);
         let mut histogram = Histogram::cut(&mut self.sample, bins, room);
@@ -140,7 +155,7 @@ impl State {
         Some(histogram)
     }
 
-    fn foretell(&mut self, mut places: Sums) -> Outlook {
+    fn foretell(&mut self, mut places: Sums) -> Prediction {
         let horizon = usize::from(self.pace.horizon);
         self.history.push(&places, horizon);
         let rows = self.history.rows();
@@ -151,11 +166,11 @@ impl State {
             ForecastKind::Auto => self.history.best(),
         };
         if method == Method::Season {
-            places.deal_out(self.history.cuts(), &ahead(method, &rows, horizon));
+            places.redistribute(self.history.cuts(), &ahead(method, &rows, horizon));
         }
         let stays = 1.0 - (self.removed as f64 / self.inserted as f64).min(1.0);
         let comes_true = 1.0 - f64::from(self.history.error(method).unwrap_or(0.0));
         let inserts = f64::from(self.pace.epoch) * f64::from(self.pace.horizon);
-        Outlook { places, method, inserts, growth: stays * comes_true }
+        Prediction { places, method, inserts, growth: stays * comes_true }
     }
 }

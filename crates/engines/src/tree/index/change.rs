@@ -1,4 +1,4 @@
-//! Changes of the index: what goes, what comes, and the new tree that follows, built beside the old one.
+//! Edits of the index: segments removed and inserted. An edit builds the new tree beside the old one.
 
 use std::{collections::BTreeMap, iter::Peekable, sync::Arc};
 
@@ -8,24 +8,25 @@ use super::{
     node::{Entry, Item, Node},
     pack::{Builder, Fill, Packing},
     segment::Segment,
-    snapshot::{Located, Snapshot, Tree},
+    snapshot::{IndexTree, NodeRange, Snapshot},
 };
 
-/// A node that loses entries and is filled less than this, in percent, is put together with a neighbour.
+/// A node that loses entries and is less full than this, in percent, is merged with a neighbour.
 const UNDERFULL: usize = 33;
 
-/// One change of the structure, in any order. A fence that goes and comes keeps its entry with another segment.
+/// One edit of the structure, in any order. A fence that is both removed and inserted keeps its entry with another
+/// segment.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Change {
-    /// Lower fences of the segments that go.
+pub struct IndexEdit {
+    /// Lower fences of removed segments.
     pub remove: Vec<Vec<u8>>,
-    /// Segments that come, with their lower fences.
+    /// Inserted segments with their lower fences.
     pub insert: Vec<(Vec<u8>, Segment)>,
-    /// Overflow pages that base pages of segments that stay get.
+    /// Overflow pages attached to base pages of segments that stay.
     pub attach: Vec<Attach>,
 }
 
-/// A base page gets an overflow page.
+/// Attaches an overflow page to a base page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attach {
     /// Lower fence of its segment.
@@ -36,22 +37,22 @@ pub struct Attach {
     pub overflow: u32,
 }
 
-/// What happens to each key of a level: another item, or none.
+/// The operation on each key of a level: a new item, or removal.
 type Operations = BTreeMap<Vec<u8>, Option<Item>>;
 
-impl Change {
-    /// As operations on the leaves. Fails if the change does not fit the index.
+impl IndexEdit {
+    /// The edit as operations on the leaves. Fails if the edit does not fit the index.
     fn operations(&self, snapshot: &Snapshot) -> Result<Operations> {
         let mut operations = Operations::new();
         for key in &self.remove {
             if snapshot.get(key).is_none() || operations.insert(key.clone(), None).is_some() {
-                return Err(misfit("removes a segment that is not there"));
+                return Err(invalid_edit("removes a segment that is not there"));
             }
         }
         for (key, segment) in &self.insert {
             let before = operations.insert(key.clone(), Some(Item::Segment(segment.clone())));
             if matches!(before, Some(Some(_))) || (before.is_none() && snapshot.get(key).is_some()) {
-                return Err(misfit("inserts a segment that is there already"));
+                return Err(invalid_edit("inserts a segment that is there already"));
             }
         }
         for Attach { lower, page, overflow } in &self.attach {
@@ -60,50 +61,50 @@ impl Change {
                 Some(_) => None,
                 None => snapshot.get(lower),
             };
-            let mut segment = segment.ok_or_else(|| misfit("gives a page to a segment that is not there"))?;
+            let mut segment = segment.ok_or_else(|| invalid_edit("gives a page to a segment that is not there"))?;
             if !segment.attach(*page, *overflow) {
-                return Err(misfit("gives a page to a segment that has one there"));
+                return Err(invalid_edit("gives a page to a segment that has one there"));
             }
             operations.insert(lower.clone(), Some(Item::Segment(segment)));
         }
         if matches!(operations.get(&[][..]), Some(None)) {
-            return Err(misfit("removes the first segment without another one"));
+            return Err(invalid_edit("removes the first segment without another one"));
         }
         Ok(operations)
     }
 }
 
-fn misfit(what: &str) -> Error {
+fn invalid_edit(what: &str) -> Error {
     Error::Invalid(format!("a change of the segment index {what}"))
 }
 
-/// A change that cannot fail any more.
+/// An edit that can no longer fail.
 #[derive(Debug)]
 #[must_use = "a prepared change does nothing until it is installed"]
 pub struct Prepared {
-    /// The tree that the change was built against.
-    pub(super) base: Arc<Tree>,
-    pub(super) tree: Arc<Tree>,
+    /// The tree that the edit was built against.
+    pub(super) base: Arc<IndexTree>,
+    pub(super) tree: Arc<IndexTree>,
     /// Nodes of `base` that are not in `tree`.
     pub(super) replaced: Vec<Arc<Node>>,
 }
 
-/// Neighbouring nodes of one level that are replaced together.
+/// Adjacent nodes of one level that are replaced together.
 struct Run {
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
     old: Vec<Arc<Node>>,
-    /// Where the old nodes began.
+    /// Lower fences of the old nodes.
     old_keys: Vec<Vec<u8>>,
-    /// Entries that the old nodes had.
+    /// Number of entries of the old nodes.
     old_entries: usize,
     /// The new content.
     entries: Vec<Entry>,
 }
 
 impl Run {
-    /// A node with its part of the operations, which begin in its range at the earliest.
-    fn new(at: Located, operations: &mut Peekable<impl Iterator<Item = (Vec<u8>, Option<Item>)>>) -> Run {
+    /// A node with the operations in its range.
+    fn new(at: NodeRange, operations: &mut Peekable<impl Iterator<Item = (Vec<u8>, Option<Item>)>>) -> Run {
         let old = at.node.entries(&at.lower);
         let old_entries = old.len();
         let mut entries = Vec::with_capacity(old_entries + 1);
@@ -124,7 +125,7 @@ impl Run {
         }
     }
 
-    /// Takes the run that follows directly.
+    /// Appends the run that follows directly.
     fn append(&mut self, mut next: Run) {
         self.upper = next.upper;
         self.old.append(&mut next.old);
@@ -137,8 +138,8 @@ impl Run {
         Packing::new(kind, &self.entries, &self.lower, self.upper.as_deref())
     }
 
-    /// Whether a neighbour should take part: nothing is left, or one node became too full (two then become three) or
-    /// too empty.
+    /// Whether to include a neighbour: no entries are left, or one node became too full (two nodes then become three)
+    /// or too empty.
     fn wants_neighbour(&self, kind: PageKind) -> bool {
         if self.entries.is_empty() || self.old.len() > 1 {
             return self.entries.is_empty();
@@ -149,8 +150,8 @@ impl Run {
     }
 }
 
-/// Builds the tree after a change.
-pub(super) fn prepare(snapshot: Snapshot, change: &Change, builder: &Builder<'_>) -> Result<Prepared> {
+/// Builds the tree after an edit.
+pub(super) fn prepare(snapshot: Snapshot, change: &IndexEdit, builder: &Builder<'_>) -> Result<Prepared> {
     let operations = change.operations(&snapshot)?;
     let base = snapshot.tree;
     if operations.is_empty() {
@@ -161,13 +162,13 @@ pub(super) fn prepare(snapshot: Snapshot, change: &Change, builder: &Builder<'_>
     let Rebuild { replaced, built, .. } = rebuild;
     let segments = base.segments + change.insert.len() as u64 - change.remove.len() as u64;
     let nodes = base.nodes + built - replaced.len() as u64;
-    let tree = Arc::new(Tree { version: base.version + 1, root, height, segments, nodes });
+    let tree = Arc::new(IndexTree { version: base.version + 1, root, height, segments, nodes });
     Ok(Prepared { tree, base, replaced })
 }
 
-/// The building of a new tree, from the leaves up.
+/// Builds a new tree from the leaves up.
 struct Rebuild<'a> {
-    base: &'a Tree,
+    base: &'a IndexTree,
     builder: &'a Builder<'a>,
     replaced: Vec<Arc<Node>>,
     built: u64,
@@ -197,7 +198,7 @@ impl Rebuild<'_> {
         Ok((root, height))
     }
 
-    /// Replaces the nodes of a level that the operations touch, and gives the operations that follow for the level
+    /// Replaces the nodes of a level that the operations touch, and returns the resulting operations for the level
     /// above.
     fn level(&mut self, level: u8, operations: Operations) -> Result<Operations> {
         let kind = if level + 1 == self.base.height { PageKind::Index } else { PageKind::IndexInner };
@@ -212,8 +213,8 @@ impl Rebuild<'_> {
         Ok(above)
     }
 
-    /// The runs of nodes that the operations touch, left to right, none of them without entries (but in an empty level)
-    /// and no two of them neighbours.
+    /// The runs of nodes that the operations touch, left to right. No run is without entries (except in an empty
+    /// level), and no two runs are adjacent.
     fn runs(&self, level: u8, kind: PageKind, operations: Operations) -> Vec<Run> {
         let mut operations = operations.into_iter().peekable();
         let mut runs: Vec<Run> = Vec::new();
@@ -238,13 +239,13 @@ impl Rebuild<'_> {
         runs
     }
 
-    /// What lies directly before `lower`: the last run if it ends there, else a node as it is.
+    /// The run directly before `lower`: the last run if it ends there, else an unchanged node.
     fn before(&self, level: u8, lower: &[u8], runs: &mut Vec<Run>) -> Run {
         let last = runs.pop_if(|last| last.upper.as_deref() == Some(lower));
         last.unwrap_or_else(|| Run::new(self.base.locate_below(level, lower), &mut std::iter::empty().peekable()))
     }
 
-    /// Makes the nodes of packed entries; they are the entries of the level above.
+    /// Creates the nodes of packed entries; returns the entries for the level above.
     fn nodes(&mut self, kind: PageKind, packing: &Packing<'_>, entries: &[Entry], fill: Fill) -> Result<Vec<Entry>> {
         let mut nodes = Vec::new();
         for piece in packing.pieces(fill) {

@@ -1,28 +1,28 @@
-//! The fences of a directory, each without what it shares with the one before: they lie in every index entry of their
-//! kind, and every lookup goes through them.
+//! The prefix-compressed fences of a directory: each omits the bytes that it shares with the one before. They are
+//! stored in every index entry of this kind, and every lookup decodes them.
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer, varint_len},
     page::prefix_len,
 };
 
-/// Lengths from this one on follow their nibble as a varint of what is beyond.
+/// A length from this one on is stored as this nibble, then the excess as a varint.
 const LONG: usize = 15;
 
-/// Bytes that a fence takes which shares so many bytes with the one before and has so many of its own.
+/// Bytes of an encoded fence with so many shared bytes and so many of its own.
 pub(crate) fn encoded_len(shared: usize, own: usize) -> usize {
     let long = |len: usize| len.checked_sub(LONG).map_or(0, |beyond| varint_len(beyond as u64));
     1 + long(shared) + long(own) + own
 }
 
-/// Bytes that rising fences take together.
+/// Bytes of ascending fences together.
 pub(super) fn total_len(fences: &[Vec<u8>]) -> usize {
     let befores = std::iter::once(&[][..]).chain(fences.iter().map(Vec::as_slice));
     let shared = befores.zip(fences).map(|(before, fence)| prefix_len(before, Some(fence)));
     shared.zip(fences).map(|(shared, fence)| encoded_len(shared, fence.len() - shared)).sum()
 }
 
-/// Appends rising fences.
+/// Appends ascending fences.
 pub(super) fn encode(w: &mut Writer, fences: &[Vec<u8>]) {
     let mut before: &[u8] = &[];
     for fence in fences {
@@ -37,7 +37,7 @@ pub(super) fn encode(w: &mut Writer, fences: &[Vec<u8>]) {
     }
 }
 
-/// Reads so many fences, none longer than `longest`. They rise, and each leaves out all that it shares: [`position`]
+/// Decodes so many fences, none longer than `longest`. They ascend, and each omits all shared bytes: [`position`]
 /// relies on both.
 pub(super) fn decode(r: &mut Reader<'_>, count: usize, longest: usize) -> Result<Vec<Vec<u8>>, Malformed> {
     let mut fences: Vec<Vec<u8>> = Vec::new();
@@ -58,10 +58,11 @@ pub(super) fn decode(r: &mut Reader<'_>, count: usize, longest: usize) -> Result
     Ok(fences)
 }
 
-/// How many of `count` encoded fences are at or below `key`.
+/// The number of fences, of `count` encoded ones, that are at or below `key`.
 ///
-/// `matched` is how much of the key the fence before had, which was below it. A fence that shares more with that one
-/// differs from the key where that one did; one that shares less is above that one, and above the key, where they part.
+/// `matched` is the length of the prefix that the key shares with the previous fence, which is below the key. A fence
+/// that shares more bytes with the previous fence differs from the key in the same byte, so it is below the key too. A
+/// fence that shares fewer is above the previous fence where they differ, and so above the key.
 #[inline]
 pub(super) fn position(r: &mut Reader<'_>, count: u8, key: &[u8]) -> Result<u8, Malformed> {
     let mut matched = 0;
@@ -79,7 +80,7 @@ pub(super) fn position(r: &mut Reader<'_>, count: u8, key: &[u8]) -> Result<u8, 
     Ok(count)
 }
 
-/// What the next fence shares with the one before, and the rest of it.
+/// The number of bytes that the next fence shares with the one before, and its own bytes.
 pub(super) fn next<'a>(r: &mut Reader<'a>) -> Result<(usize, &'a [u8]), Malformed> {
     let head = usize::from(r.u8()?);
     let shared = length(r, head >> 4)?;
@@ -92,7 +93,7 @@ fn length(r: &mut Reader<'_>, nibble: usize) -> Result<usize, Malformed> {
         return Ok(nibble);
     }
     let beyond = r.varint()?;
-    // Longer than any key is refused as such.
+    // A fence longer than any key is refused as such.
     u16::try_from(beyond)
         .map(|beyond| LONG + usize::from(beyond))
         .or_else(|_| r.fail("a fence of a directory is too long"))
@@ -116,7 +117,7 @@ mod tests {
         decode(&mut r, count, MAX_KEY).and_then(|fences| r.finish().map(|()| fences))
     }
 
-    /// Keys of few letters, some behind a long run, so that many share much or are parts of others.
+    /// Keys of few letters, some after a long run, so that many share long prefixes or are prefixes of others.
     fn key(random: &mut SmallRng, longest: usize) -> Vec<u8> {
         let run = [0, 0, 1, 14, 15, 16, 142, 143, 144, 900][random.random_range(0..10)];
         let tail = (0..random.random_range(1..=longest)).map(|_| random.random_range(0..3u8));

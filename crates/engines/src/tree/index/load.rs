@@ -1,4 +1,4 @@
-//! Reads a checkpointed index back, level by level, and believes nothing.
+//! Loads a checkpointed index level by level, and validates everything.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use super::{
     Index, Segment, TreeRoot,
     node::{Meter, Node},
     pack::stored_fences,
-    snapshot::Tree,
+    snapshot::IndexTree,
 };
-use crate::tree::space::{Cause, PageFile, Space};
+use crate::tree::page_allocator::{IoPurpose, PageAllocator, PageFile};
 
-/// A node whose page is known and not yet in memory.
+/// A node that is not in memory yet; its page is known.
 #[derive(Debug)]
 struct Expected {
     page: u32,
@@ -29,15 +29,15 @@ struct Expected {
 /// The nodes of one level, left to right.
 struct Level {
     nodes: Vec<(u32, Block)>,
-    /// How many nodes of the next level belong to each.
+    /// The number of children of each node.
     children: Vec<usize>,
 }
 
 impl Index {
     /// Loads the index from its checkpoint and marks its pages, and those of all segments, as used. Many reads are in
-    /// flight. Whatever does not fit together is corruption; the work is bounded by the length of the file, since no
-    /// page may be used twice.
-    pub fn open(memory: &Arc<Memory>, root: &TreeRoot, space: &Space) -> Result<Index> {
+    /// flight. Any inconsistency is corruption; the work is bounded by the length of the file, since no page may be
+    /// used twice.
+    pub fn open(memory: &Arc<Memory>, root: &TreeRoot, space: &PageAllocator) -> Result<Index> {
         let file = space.file();
         if root.pages > space.total() {
             return Err(file.corruption(space.total(), "the file is shorter than at its last checkpoint"));
@@ -55,11 +55,15 @@ impl Index {
         }
         let meter = Arc::default();
         let TreeRoot { height, segments, nodes, .. } = *root;
-        Ok(Index::with(Tree { version: 0, root: assemble(levels, &meter), height, segments, nodes }, memory, meter))
+        Ok(Index::with(
+            IndexTree { version: 0, root: assemble(levels, &meter), height, segments, nodes },
+            memory,
+            meter,
+        ))
     }
 }
 
-/// Makes nodes of the pages, from the leaves up.
+/// Builds nodes from the pages, from the leaves up.
 fn assemble(levels: Vec<Level>, meter: &Arc<Meter>) -> Arc<Node> {
     let mut below = Vec::new().into_iter();
     for level in levels.into_iter().rev() {
@@ -73,19 +77,19 @@ fn assemble(levels: Vec<Level>, meter: &Arc<Meter>) -> Arc<Node> {
 
 struct Load<'a> {
     file: &'a PageFile,
-    space: &'a Space,
+    space: &'a PageAllocator,
     segments: u64,
     nodes: u64,
 }
 
 impl Load<'_> {
-    /// Reads and verifies the nodes of one level, and says what the next level must be.
+    /// Reads and verifies the nodes of one level, and returns the expected nodes of the next one.
     fn level(&mut self, expected: &[Expected], leaves: bool) -> Result<(Level, Vec<Expected>)> {
         let pages: Vec<u32> = expected.iter().map(|node| node.page).collect();
         for &page in &pages {
             self.space.mark_used(page)?;
         }
-        let blocks = self.file.read_pages(&pages, Component::PageIndex, Cause::Index)?;
+        let blocks = self.file.read_pages(&pages, Component::PageIndex, IoPurpose::Index)?;
         let (mut children, mut next) = (Vec::new(), Vec::new());
         for (node, block) in expected.iter().zip(&blocks) {
             let before = next.len();
@@ -96,7 +100,7 @@ impl Load<'_> {
         Ok((Level { nodes: pages.into_iter().zip(blocks).collect(), children }, next))
     }
 
-    /// Verifies one node and appends the nodes below it.
+    /// Verifies one node and appends its children.
     fn node(&mut self, expected: &Expected, block: &Block, leaf: bool, next: &mut Vec<Expected>) -> Result<()> {
         let damaged = |what| Err(self.file.corruption(expected.page, what));
         let place = self.file.place(expected.page);

@@ -1,4 +1,4 @@
-//! A node of the index in memory: one slotted page that never changes, and for inner nodes the nodes below.
+//! An in-memory node of the index: one immutable slotted page, and for inner nodes their children.
 
 use std::sync::{
     Arc,
@@ -13,16 +13,16 @@ use ecotone_substrate::{
 };
 
 use super::{
-    segment::{self, Home, Segment},
-    walk::Walk,
+    segment::{self, PagePair, Segment},
+    segment_pages::SegmentPages,
 };
 
-/// What an entry of a node stands for.
+/// The item of an entry.
 #[derive(Debug, Clone)]
 pub(super) enum Item {
-    /// In a leaf.
+    /// A segment, in a leaf.
     Segment(Segment),
-    /// In an inner node.
+    /// A child node, in an inner node.
     Child(Arc<Node>),
 }
 
@@ -35,7 +35,7 @@ impl Item {
         }
     }
 
-    /// Appends its value. A child that has no page yet has a placeholder, which a checkpoint replaces.
+    /// Appends its value. A child without a page gets a placeholder, which a checkpoint replaces.
     pub(super) fn encode(&self, w: &mut Writer) {
         match self {
             Item::Segment(segment) => segment.encode(w),
@@ -46,7 +46,7 @@ impl Item {
     }
 }
 
-/// A key with what it stands for.
+/// A key with its item.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) key: Vec<u8>,
@@ -55,22 +55,22 @@ pub(super) struct Entry {
 
 const NOT_WRITTEN: u32 = u32::MAX;
 
-/// A node. Its content never changes; a change of the index makes other nodes.
+/// A node. Its content never changes; an edit of the index builds new nodes.
 #[derive(Debug)]
 pub(super) struct Node {
     page: Block,
     resident: Resident,
-    /// The nodes below in the order of the entries; empty for a leaf.
+    /// The children in the order of the entries; empty for a leaf.
     children: Box<[Arc<Node>]>,
-    /// The page that holds it on disk, or `NOT_WRITTEN`.
+    /// The page on disk, or `NOT_WRITTEN`.
     written: AtomicU32,
-    /// Set, under the lock of the retired list, when the index no longer has it.
+    /// Set, under the lock of the retired list, when the node is no longer in the index.
     retired: AtomicBool,
     meter: Arc<Meter>,
 }
 
 impl Node {
-    /// A node of a page that was built here or verified. `written` is the page that it was read from.
+    /// Creates a node from a page that was built here or verified. `written` is the page that it was read from.
     pub(super) fn new(page: Block, children: Vec<Arc<Node>>, written: Option<u32>, meter: &Arc<Meter>) -> Arc<Node> {
         let children = children.into_boxed_slice();
         let written = AtomicU32::new(written.unwrap_or(NOT_WRITTEN));
@@ -90,12 +90,12 @@ impl Node {
         &self.page
     }
 
-    /// The nodes below.
+    /// The children.
     pub(super) fn children(&self) -> &[Arc<Node>] {
         &self.children
     }
 
-    /// Which kind of page it is.
+    /// The kind of its page.
     pub(super) fn kind(&self) -> PageKind {
         if self.children.is_empty() { PageKind::Index } else { PageKind::IndexInner }
     }
@@ -126,18 +126,18 @@ impl Node {
     }
 
     /// The pages of the segment at a position of a leaf.
-    pub(super) fn walk(&self, position: usize) -> Option<Walk<'_>> {
-        Some(Walk::new(self.page().entry(position)?.value))
+    pub(super) fn walk(&self, position: usize) -> Option<SegmentPages<'_>> {
+        Some(SegmentPages::new(self.page().entry(position)?.value))
     }
 
-    /// The home of `key` in the segment at a position of a leaf.
-    pub(super) fn home(&self, position: usize, key: &[u8]) -> Option<Home> {
+    /// The page pair of `key` in the segment at a position of a leaf.
+    pub(super) fn home(&self, position: usize, key: &[u8]) -> Option<PagePair> {
         let page = self.page();
         let entry = page.entry(position)?;
         Some(segment::home(page.prefix(), entry.suffix, entry.value, key))
     }
 
-    /// All entries. `lower` is where the node begins, which is the first key of an inner node also if it is not stored.
+    /// All entries. `lower` is the node's lower fence: the first key of an inner node, even if it is not stored.
     pub(super) fn entries(&self, lower: &[u8]) -> Vec<Entry> {
         let page = self.page();
         let item = |position: usize| match self.children.get(position) {
@@ -154,20 +154,21 @@ impl Node {
         entries
     }
 
-    /// The page that holds it on disk.
+    /// The number of its page on disk.
     pub(super) fn page_number(&self) -> Option<u32> {
         let page = self.written.load(Ordering::Acquire);
         (page != NOT_WRITTEN).then_some(page)
     }
 
-    /// Gives it the page that a checkpoint will write it to. Under the lock of the retired list; true if it is retired
-    /// already.
+    /// Assigns the page that a checkpoint will write the node to. Called under the lock of the retired list; true if
+    /// the node is retired already.
     pub(super) fn assign(&self, page: u32) -> bool {
         self.written.store(page, Ordering::Release);
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// Notes, under the lock of the retired list, that the index no longer has it, and gives the page that it leaves.
+    /// Marks the node as no longer in the index, under the lock of the retired list; returns the page on
+    /// disk that it leaves behind.
     pub(super) fn retire(&self) -> Option<u32> {
         self.retired.store(true, Ordering::Relaxed);
         self.page_number()
@@ -189,7 +190,7 @@ fn segment(page: &Page<'_>, position: usize) -> Option<Segment> {
     Some(Segment::decode(&mut Reader::new(entry.value)).expect("a node was built or verified"))
 }
 
-/// Counts the bytes of all nodes of an index, of snapshots too.
+/// Counts the bytes of all nodes of an index, including those only in snapshots.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     bytes: AtomicUsize,

@@ -1,4 +1,4 @@
-//! Which of its base pages a segment has a key in (T8; decision 5, "Placement").
+//! The placement of keys in a segment's base pages (T8; decision 5, "Placement").
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer, varint_len},
@@ -14,35 +14,35 @@ use super::{
 /// Bytes of a line in an entry.
 const LINE: usize = 8;
 
-/// How a segment places keys.
+/// The mapping from the keys of a segment to its base pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
     /// There is one base page.
     Single,
-    /// By the offset of the key's digest from that of the segment's lower fence.
+    /// By a line, from the offset of the key's digest from the digest of the segment's lower fence.
     Line {
-        /// Bytes that all keys of the segment begin with.
+        /// Bytes of the common prefix of all keys of the segment.
         skip: u16,
-        /// From offsets to base pages.
+        /// The line from offsets to base pages.
         line: Line,
     },
     /// By the lower fences of the base pages.
     Directory {
-        /// Bytes that all keys of the segment begin with.
+        /// Bytes of the common prefix of all keys of the segment.
         skip: u16,
-        /// Lower fences of all base pages but the first, rising, without the first `skip` bytes.
+        /// Lower fences of all base pages but the first, ascending, without the first `skip` bytes.
         fences: Vec<Vec<u8>>,
     },
 }
 
 impl Placement {
-    /// A directory of pages with these lower fences, the first page's left out, which all begin with `prefix`.
+    /// A directory of pages with these lower fences, without the first page's. All fences begin with `prefix`.
     pub fn directory(prefix: &[u8], fences: impl IntoIterator<Item = Vec<u8>>) -> Placement {
         let fences = fences.into_iter().map(|fence| fence[prefix.len()..].to_vec()).collect();
         Placement::Directory { skip: prefix.len() as u16, fences }
     }
 
-    /// The position of the base page, of `pages`, that `key` belongs to, in a segment that begins at `lower`.
+    /// The position of the base page of `key`, of `pages`, in a segment that begins at `lower`.
     pub fn page(&self, lower: &[u8], key: &[u8], pages: u8) -> u8 {
         match self {
             Placement::Single => 0,
@@ -54,7 +54,7 @@ impl Placement {
         }
     }
 
-    /// Where the range of the base page at a position from 1 begins.
+    /// The lower fence of the base page at a position from 1.
     pub fn fence(&self, lower: &[u8], position: u8, pages: u8) -> Vec<u8> {
         match self {
             Placement::Single => lower.to_vec(),
@@ -69,7 +69,7 @@ impl Placement {
         }
     }
 
-    /// Whether a segment of so many base pages can have it.
+    /// Whether this placement is possible for so many base pages.
     pub fn suits(&self, pages: u8) -> bool {
         match self {
             Placement::Single => pages == 1,
@@ -84,7 +84,7 @@ impl Placement {
         }
     }
 
-    /// Appends what an entry says of it, beyond its kind and the number of pages.
+    /// Appends the encoded placement, without its kind and the number of pages.
     pub(super) fn encode(&self, w: &mut Writer) {
         match self {
             Placement::Single => {}
@@ -119,12 +119,12 @@ impl Placement {
     }
 }
 
-/// The offset of a key from the digest of the lower fence.
+/// The offset of a key's digest from the digest of the lower fence.
 fn offset(origin: u64, key: &[u8], skip: u16) -> u64 {
     digest(key, skip.into()).saturating_sub(origin)
 }
 
-/// Bytes that the keys of a segment share, as they are encoded.
+/// Decodes the length of the common prefix of a segment's keys.
 pub(super) fn skip(r: &mut Reader<'_>) -> Result<u16, Malformed> {
     let skip = r.varint()?;
     u16::try_from(skip).or_else(|_| r.fail("the keys of a segment have a longer prefix than a key"))
@@ -138,8 +138,8 @@ fn line(r: &mut Reader<'_>) -> Result<(u16, Line), Malformed> {
     }
 }
 
-/// The same as [`Placement::page`] for an encoded line: every lookup comes here. The segment begins at `prefix` and
-/// `suffix`, one behind the other.
+/// [`Placement::page`] for an encoded line: every lookup runs this. The segment begins at `prefix` followed by
+/// `suffix`.
 pub(super) fn page_by_line(
     r: &mut Reader<'_>,
     prefix: &[u8],
@@ -155,7 +155,7 @@ pub(super) fn page_by_line(
     Ok(line.page(offset(origin, key, skip), pages))
 }
 
-/// The same as [`Placement::page`] for an encoded directory.
+/// [`Placement::page`] for an encoded directory.
 pub(super) fn page_by_directory(r: &mut Reader<'_>, key: &[u8], pages: u8) -> Result<u8, Malformed> {
     let skip = skip(r)?;
     fences::position(r, pages.saturating_sub(1), key.get(usize::from(skip)..).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! The tree engine's root blob: where the checkpointed index is.
+//! The tree engine's root blob: the location of the checkpointed index.
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
@@ -22,19 +22,19 @@ pub struct TreeRoot {
     pub segments: u64,
     /// Nodes in all.
     pub nodes: u64,
-    /// Pages of the file at that time; it never has fewer later.
+    /// Pages of the file at that time; the file never shrinks below.
     pub pages: u32,
 }
 
 impl TreeRoot {
-    /// The bytes of the blob.
+    /// Encodes the blob.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u8(VERSION).u8(self.height).u32(self.page).u32(self.pages).u64(self.segments).u64(self.nodes);
         w.finish()
     }
 
-    /// Reads a blob.
+    /// Decodes a blob.
     pub fn decode(blob: &[u8]) -> Result<TreeRoot, Malformed> {
         let mut r = Reader::new(blob);
         r.version(VERSION)?;

@@ -1,4 +1,4 @@
-//! What the index knows about a segment (T7), and the home that it gives a key (T8).
+//! A segment: its pages as the index knows them (T7), and the page pair of a key (T8).
 
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
@@ -6,8 +6,8 @@ use super::placement::{Placement, page_by_directory, page_by_line};
 
 /// Most base pages of a segment.
 pub const MOST_PAGES: u8 = 16;
-/// Bytes that the fences of a directory may take in an entry, their lengths included: with the longest key the entry
-/// must fit a node.
+/// Bytes that the fences of a directory may take in an entry, with their lengths: with the longest key the entry must
+/// fit into a node.
 pub const MOST_FENCE_BYTES: usize = 640;
 
 /// Base pages for each overflow page that a segment may have.
@@ -18,29 +18,29 @@ pub(super) const SINGLE: u8 = 1;
 pub(super) const SINGLE_WITH_OVERFLOW: u8 = 2;
 pub(super) const LINE: u8 = 3;
 const DIRECTORY: u8 = 4;
-/// Added to the kinds of several base pages if a list of overflow pages follows.
+/// Added to the kinds with several base pages if a list of overflow pages follows.
 pub(super) const LIST: u8 = 0x10;
 /// Bytes of one overflow page in the list.
 pub(super) const LISTED: usize = 5;
 
-/// A base page with its overflow page: where a key is, if it is anywhere.
+/// A base page with its overflow page: the only two pages that may hold a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Home {
+pub struct PagePair {
     /// Number of the first base page of its segment.
     pub segment: u32,
     /// Number of the base page.
     pub page: u32,
-    /// Number of the overflow page, or [`Home::NONE`].
+    /// Number of the overflow page, or [`PagePair::NONE`].
     pub overflow: u32,
 }
 
-impl Home {
+impl PagePair {
     /// The page number that means "there is none".
     pub const NONE: u32 = u32::MAX;
 
-    /// Its pages.
+    /// The numbers of its pages.
     pub fn pages(self) -> impl Iterator<Item = u32> {
-        std::iter::once(self.page).chain((self.overflow != Home::NONE).then_some(self.overflow))
+        std::iter::once(self.page).chain((self.overflow != PagePair::NONE).then_some(self.overflow))
     }
 }
 
@@ -50,21 +50,21 @@ impl Home {
 pub struct Segment {
     /// Number of the first base page; the others follow it.
     pub page: u32,
-    /// Which of its base pages holds a key.
+    /// The mapping from keys to base pages.
     pub placement: Placement,
-    /// Base pages.
+    /// Number of base pages.
     pages: u8,
-    /// Overflow pages with the positions of their base pages, ascending.
+    /// Overflow pages, each with the position of its base page, ascending.
     overflow: Vec<(u8, u32)>,
 }
 
 impl Segment {
-    /// A segment of one base page.
+    /// Creates a segment of one base page.
     pub fn new(page: u32) -> Segment {
         Segment::placed(page, 1, Placement::Single)
     }
 
-    /// A segment of so many base pages, without overflow pages.
+    /// Creates a segment of so many base pages, without overflow pages.
     pub fn placed(page: u32, pages: u8, placement: Placement) -> Segment {
         debug_assert!((1..=MOST_PAGES).contains(&pages) && placement.suits(pages), "{placement:?} of {pages} pages");
         Segment { page, placement, pages, overflow: Vec::new() }
@@ -76,14 +76,14 @@ impl Segment {
     }
 
     /// The base page at a position, with its overflow page.
-    pub fn home(&self, position: u8) -> Home {
-        let overflow = self.overflow.iter().find(|(of, _)| *of == position).map_or(Home::NONE, |(_, page)| *page);
-        Home { segment: self.page, page: self.page + u32::from(position), overflow }
+    pub fn page_pair(&self, position: u8) -> PagePair {
+        let overflow = self.overflow.iter().find(|(of, _)| *of == position).map_or(PagePair::NONE, |(_, page)| *page);
+        PagePair { segment: self.page, page: self.page + u32::from(position), overflow }
     }
 
     /// All base pages in the order of their keys.
-    pub fn homes(&self) -> impl DoubleEndedIterator<Item = Home> {
-        (0..self.pages).map(|position| self.home(position))
+    pub fn page_pairs(&self) -> impl DoubleEndedIterator<Item = PagePair> {
+        (0..self.pages).map(|position| self.page_pair(position))
     }
 
     /// The position of the base page that holds `key`, in a segment that begins at `lower`.
@@ -91,12 +91,12 @@ impl Segment {
         self.placement.page(lower, key, self.pages)
     }
 
-    /// Where the range of the base page at a position begins, in a segment that begins at `lower`.
+    /// The lower fence of the base page at a position, in a segment that begins at `lower`.
     pub fn fence(&self, lower: &[u8], position: u8) -> Vec<u8> {
         if position == 0 { lower.to_vec() } else { self.placement.fence(lower, position, self.pages) }
     }
 
-    /// Some of its pages, which follow each other, as a segment; it begins where the first of them does. None if its
+    /// A part of its pages, which are adjacent, as a segment that begins at the first one's lower fence. `None` if its
     /// entry would be too large.
     pub fn part(&self, lower: &[u8], positions: std::ops::Range<u8>) -> Option<Segment> {
         let pages = positions.end - positions.start;
@@ -131,12 +131,13 @@ impl Segment {
         self.overflow.len()
     }
 
-    /// Whether it may get so many overflow pages more: there is at most one for so many base pages, and one for fewer.
+    /// Whether so many more overflow pages are allowed. The limit is one for each `BASE_FOR_OVERFLOW` base pages, at
+    /// least one.
     pub fn has_room_for(&self, more: usize) -> bool {
         more == 0 || self.overflow.len() + more <= self.most_overflow()
     }
 
-    /// Whether it has so many overflow pages that a neighbour's reorganisation takes it along.
+    /// Whether it has so many overflow pages that the reorganisation of a neighbour includes it.
     pub fn is_worth_taking(&self) -> bool {
         2 * self.overflow.len() >= self.most_overflow()
     }
@@ -145,7 +146,7 @@ impl Segment {
         usize::from(self.pages / BASE_FOR_OVERFLOW).max(1)
     }
 
-    /// Gives a base page its overflow page; false if it has one, or is not of this segment.
+    /// Attaches an overflow page to a base page; false if that has one, or is not in this segment.
     pub fn attach(&mut self, page: u32, overflow: u32) -> bool {
         let position = page.checked_sub(self.page).filter(|position| *position < u32::from(self.pages));
         let Some(position) = position.map(|position| position as u8) else { return false };
@@ -158,7 +159,7 @@ impl Segment {
         }
     }
 
-    /// Appends the value of its entry in the index, or in a log record.
+    /// Appends the encoded segment, for an index entry or a log record.
     pub fn encode(&self, w: &mut Writer) {
         let kind = match (&self.placement, self.overflow.as_slice()) {
             (Placement::Single, []) => {
@@ -183,7 +184,7 @@ impl Segment {
         self.placement.encode(w);
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     pub fn decode(r: &mut Reader<'_>) -> Result<Segment, Malformed> {
         let (kind, page) = (r.u8()?, r.u32()?);
         let segment = match kind {
@@ -205,10 +206,11 @@ impl Segment {
         Ok(Segment { page, placement, pages, overflow })
     }
 
-    /// Whether there can be such pages, so many of them, and overflow pages of these alone. Page 0 is the header of the
-    /// file.
+    /// Whether these page numbers and this number of pages are possible, and overflow pages belong to base pages of the
+    /// segment. Page 0 is the file header.
     fn is_possible(&self) -> bool {
-        let overflow_fits = |(position, page): &(u8, u32)| *position < self.pages && ![0, Home::NONE].contains(page);
+        let overflow_fits =
+            |(position, page): &(u8, u32)| *position < self.pages && ![0, PagePair::NONE].contains(page);
         let fits = self.page > 0 && u32::from(self.pages) <= u32::MAX - self.page;
         fits && self.placement.suits(self.pages) && self.overflow.iter().all(overflow_fits)
     }
@@ -237,24 +239,24 @@ fn decode_overflow(r: &mut Reader<'_>) -> Result<Vec<(u8, u32)>, Malformed> {
     if overflow.is_empty() { r.fail("a list of overflow pages is empty") } else { Ok(overflow) }
 }
 
-/// The home of `key` in the segment of an entry, without making a [`Segment`] of it: what every lookup does. The
-/// entry's key is `prefix` and `suffix`, one behind the other; `value` was encoded here or verified.
+/// The page pair of `key` in an entry's segment, computed without building a [`Segment`]: every lookup runs this. The
+/// entry's key is `prefix` followed by `suffix`; `value` was encoded here or verified.
 #[inline]
-pub(super) fn home(prefix: &[u8], suffix: &[u8], value: &[u8], key: &[u8]) -> Home {
+pub(super) fn home(prefix: &[u8], suffix: &[u8], value: &[u8], key: &[u8]) -> PagePair {
     if let [SINGLE, page @ ..] = value
         && let Ok(page) = page.try_into()
     {
         let page = u32::from_le_bytes(page);
-        return Home { segment: page, page, overflow: Home::NONE };
+        return PagePair { segment: page, page, overflow: PagePair::NONE };
     }
     home_of_many(prefix, suffix, value, key).expect("a node was built or verified")
 }
 
-fn home_of_many(prefix: &[u8], suffix: &[u8], value: &[u8], key: &[u8]) -> Result<Home, Malformed> {
+fn home_of_many(prefix: &[u8], suffix: &[u8], value: &[u8], key: &[u8]) -> Result<PagePair, Malformed> {
     let mut r = Reader::new(value);
     let (kind, page) = (r.u8()?, r.u32()?);
     if kind == SINGLE_WITH_OVERFLOW {
-        return Ok(Home { segment: page, page, overflow: r.u32()? });
+        return Ok(PagePair { segment: page, page, overflow: r.u32()? });
     }
     let listed = if kind & LIST == 0 { 0 } else { usize::from(r.u8()?) };
     let (overflow, _) = r.bytes(listed * LISTED)?.as_chunks::<LISTED>();
@@ -264,8 +266,8 @@ fn home_of_many(prefix: &[u8], suffix: &[u8], value: &[u8], key: &[u8]) -> Resul
         _ => page_by_directory(&mut r, key, pages)?,
     };
     let overflow = overflow.iter().find(|listed| listed[0] == position);
-    let overflow = overflow.map_or(Home::NONE, |[_, page @ ..]| u32::from_le_bytes(*page));
-    Ok(Home { segment: page, page: page + u32::from(position), overflow })
+    let overflow = overflow.map_or(PagePair::NONE, |[_, page @ ..]| u32::from_le_bytes(*page));
+    Ok(PagePair { segment: page, page: page + u32::from(position), overflow })
 }
 
 #[cfg(test)]
@@ -296,13 +298,16 @@ mod tests {
         assert!(segment.attach(42, 7) && segment.attach(40, 9) && !segment.attach(42, 8));
         assert!(!segment.attach(44, 8) && !segment.attach(39, 8), "these are not its pages");
         assert_eq!(segment.all_pages().collect::<Vec<_>>(), [40, 41, 42, 43, 9, 7]);
-        assert_eq!(segment.homes().map(|home| home.overflow).collect::<Vec<_>>(), [9, Home::NONE, 7, Home::NONE]);
+        assert_eq!(
+            segment.page_pairs().map(|home| home.overflow).collect::<Vec<_>>(),
+            [9, PagePair::NONE, 7, PagePair::NONE]
+        );
         assert_eq!(decoded(&encoded(&segment)).unwrap(), segment);
-        assert_eq!(home(b"k", b"", &encoded(&segment), b"ke"), Home { segment: 40, page: 42, overflow: 7 });
-        assert_eq!(home(b"", b"k", &encoded(&segment), b"ka"), Home { segment: 40, page: 40, overflow: 9 });
+        assert_eq!(home(b"k", b"", &encoded(&segment), b"ke"), PagePair { segment: 40, page: 42, overflow: 7 });
+        assert_eq!(home(b"", b"k", &encoded(&segment), b"ka"), PagePair { segment: 40, page: 40, overflow: 9 });
     }
 
-    /// A segment of any kind, with as many bytes in common and fences as long as there can be.
+    /// A segment of any kind, with a common prefix and fences of any allowed length.
     fn segment(random: &mut SmallRng) -> Segment {
         let skip = [0, 1, 127, 128, 300][random.random_range(0..5)];
         let (pages, placement) = match random.random_range(0..3) {
@@ -347,7 +352,8 @@ mod tests {
             let Some(part) = (start < end).then(|| whole.part(&lower, start..end)).flatten() else { continue };
             parts += 1;
             assert_eq!(decoded(&encoded(&part)).unwrap(), part);
-            let homes = |segment: &Segment| segment.homes().map(|home| (home.page, home.overflow)).collect::<Vec<_>>();
+            let homes =
+                |segment: &Segment| segment.page_pairs().map(|home| (home.page, home.overflow)).collect::<Vec<_>>();
             assert_eq!(homes(&part), homes(&whole)[start.into()..end.into()]);
             let of_part = whole.fence(&lower, start);
             for _ in 0..200 {

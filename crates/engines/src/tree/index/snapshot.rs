@@ -1,23 +1,23 @@
-//! One state of the index. Reading it takes no lock and no I/O, and changes never touch it.
+//! A snapshot of the index. Reading one takes no lock and no I/O, and edits never change it.
 
 use std::sync::Arc;
 
 use super::{
     node::Node,
-    segment::{Home, Segment},
-    walk::Walk,
+    segment::{PagePair, Segment},
+    segment_pages::SegmentPages,
 };
 
-/// One state of the index. Cheap to take, costs memory for what later changes replace.
+/// A snapshot of the index. Cheap to take; keeps replaced nodes in memory while it lives.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    pub(super) tree: Arc<Tree>,
+    pub(super) tree: Arc<IndexTree>,
 }
 
-/// A root with what is known about the nodes below it.
+/// A root with the sizes of the tree below it.
 #[derive(Debug)]
-pub(super) struct Tree {
-    /// Rises by one with every change.
+pub(super) struct IndexTree {
+    /// Increases by one with every edit.
     pub(super) version: u64,
     pub(super) root: Arc<Node>,
     /// Levels, from 1.
@@ -26,30 +26,30 @@ pub(super) struct Tree {
     pub(super) nodes: u64,
 }
 
-/// A node with its place in the key space.
+/// A node with its key range.
 #[derive(Debug, Clone)]
-pub(super) struct Located {
+pub(super) struct NodeRange {
     pub(super) node: Arc<Node>,
     pub(super) lower: Vec<u8>,
     pub(super) upper: Option<Vec<u8>>,
 }
 
-impl Located {
-    fn child(&self, position: usize) -> Located {
+impl NodeRange {
+    fn child(&self, position: usize) -> NodeRange {
         let lower = if position == 0 { Some(self.lower.clone()) } else { self.node.key(position) };
         let upper = self.node.key(position + 1).or_else(|| self.upper.clone());
-        Located { node: self.node.children()[position].clone(), lower: lower.expect("the position exists"), upper }
+        NodeRange { node: self.node.children()[position].clone(), lower: lower.expect("the position exists"), upper }
     }
 }
 
-impl Tree {
-    /// The home of `key`, in the segment with the greatest lower fence that is not above it.
-    pub(super) fn home_of(&self, key: &[u8]) -> Home {
+impl IndexTree {
+    /// The page pair of `key`, in the segment with the greatest lower fence that is not above `key`.
+    pub(super) fn page_pair_of(&self, key: &[u8]) -> PagePair {
         let (leaf, position) = self.position(key);
         leaf.home(position, key).expect("a leaf has entries")
     }
 
-    /// The leaf with the entry that `key` belongs to, and its position there.
+    /// The leaf with the entry that `key` belongs to, and the entry's position.
     fn position(&self, key: &[u8]) -> (&Arc<Node>, usize) {
         let leaf = self.leaf(key);
         if let Some(position) = leaf.floor(key) {
@@ -59,7 +59,7 @@ impl Tree {
         (leaf, leaf.page().len() - 1)
     }
 
-    /// The leaf that covers `key`.
+    /// The leaf whose range contains `key`.
     pub(super) fn leaf(&self, key: &[u8]) -> &Arc<Node> {
         let mut node = &self.root;
         while !node.children().is_empty() {
@@ -68,7 +68,7 @@ impl Tree {
         node
     }
 
-    /// The leaf that covers what lies just below `key`, which is not the empty key.
+    /// The leaf whose range contains the keys just below `key`, which is not the empty key.
     pub(super) fn leaf_below(&self, key: &[u8]) -> &Arc<Node> {
         let mut node = &self.root;
         while !node.children().is_empty() {
@@ -77,18 +77,18 @@ impl Tree {
         node
     }
 
-    /// The node of a level (the root's is 0) that covers `key`.
-    pub(super) fn locate(&self, level: u8, key: &[u8]) -> Located {
+    /// The node of a level (the root's is 0) whose range contains `key`.
+    pub(super) fn locate(&self, level: u8, key: &[u8]) -> NodeRange {
         (0..level).fold(self.top(), |at, _| at.child(at.node.floor(key).unwrap_or(0)))
     }
 
-    /// The node of a level that covers what lies just below `key`, which is not the empty key.
-    pub(super) fn locate_below(&self, level: u8, key: &[u8]) -> Located {
+    /// The node of a level whose range contains the keys just below `key`, which is not the empty key.
+    pub(super) fn locate_below(&self, level: u8, key: &[u8]) -> NodeRange {
         (0..level).fold(self.top(), |at, _| at.child(at.node.below(key).unwrap_or(0)))
     }
 
-    fn top(&self) -> Located {
-        Located { node: self.root.clone(), lower: Vec::new(), upper: None }
+    fn top(&self) -> NodeRange {
+        NodeRange { node: self.root.clone(), lower: Vec::new(), upper: None }
     }
 }
 
@@ -101,9 +101,9 @@ fn entry(leaf: &Node, position: usize) -> Option<(Vec<u8>, Segment)> {
 }
 
 impl Snapshot {
-    /// The home of `key`.
-    pub fn lookup(&self, key: &[u8]) -> Home {
-        self.tree.home_of(key)
+    /// The page pair of `key`.
+    pub fn lookup(&self, key: &[u8]) -> PagePair {
+        self.tree.page_pair_of(key)
     }
 
     /// The segment with exactly this lower fence.
@@ -112,13 +112,12 @@ impl Snapshot {
         leaf.segment(leaf.page().search(lower).ok()?)
     }
 
-    /// The entry that `key` belongs to: greatest lower fence that is not above it.
+    /// The entry that `key` belongs to: the greatest lower fence that is not above `key`.
     pub fn floor(&self, key: &[u8]) -> (Vec<u8>, Segment) {
         self.descend(key).next().expect("the first segment has the empty key")
     }
 
-    /// The entry with the greatest lower fence below `key`: the neighbour to the left of the segment with the lower
-    /// fence `key`.
+    /// The entry with the greatest lower fence below `key`: the left neighbour of a segment whose lower fence is `key`.
     pub fn floor_before(&self, key: &[u8]) -> Option<(Vec<u8>, Segment)> {
         if key.is_empty() {
             return None;
@@ -130,7 +129,7 @@ impl Snapshot {
         }
     }
 
-    /// The entry with the smallest lower fence above `key`: where the segment that `key` belongs to ends.
+    /// The entry with the smallest lower fence above `key`, where the segment of `key` ends.
     pub fn after(&self, key: &[u8]) -> Option<(Vec<u8>, Segment)> {
         let mut ascent = self.ascend(key);
         ascent.next();
@@ -163,19 +162,19 @@ impl Snapshot {
 /// Entries of a snapshot in ascending order: lower fence and segment.
 #[derive(Debug, Clone)]
 pub struct Ascent {
-    tree: Arc<Tree>,
+    tree: Arc<IndexTree>,
     leaf: Arc<Node>,
     position: usize,
 }
 
 impl Ascent {
-    /// The same as [`next`](Iterator::next), with the segment's pages to be gone through.
-    pub fn next_walk(&mut self) -> Option<(Vec<u8>, Walk<'_>)> {
+    /// Like [`next`](Iterator::next), with an iterator over the segment's pages.
+    pub fn next_walk(&mut self) -> Option<(Vec<u8>, SegmentPages<'_>)> {
         let position = self.advance()?;
         Some((self.leaf.key(position)?, self.leaf.walk(position)?))
     }
 
-    /// The position in the leaf of the entry to give.
+    /// The position in the leaf of the next entry.
     fn advance(&mut self) -> Option<usize> {
         if self.position == self.leaf.page().len() {
             let next = self.tree.leaf(self.leaf.page().upper()?).clone();
@@ -198,9 +197,9 @@ impl Iterator for Ascent {
 /// Entries of a snapshot in descending order: lower fence and segment.
 #[derive(Debug, Clone)]
 pub struct Descent {
-    tree: Arc<Tree>,
+    tree: Arc<IndexTree>,
     leaf: Arc<Node>,
-    /// Entries of the leaf that are still to come.
+    /// Remaining entries of the leaf.
     left: usize,
 }
 

@@ -1,27 +1,28 @@
-//! Segments with a directory, and single pages.
+//! Plans segments with a directory of fences, and single pages.
 
 use ecotone_substrate::page::prefix_len;
 
 use super::{
     super::index::{MOST_FENCE_BYTES, Placement, fence_len},
-    Part, Planned, Planner,
-    price::{Choice, Price},
+    PagePlan, Planner, SegmentPlan,
+    cost::{Choice, Cost},
 };
 
-/// How many of the packed pages a directory takes, and what that costs.
+/// Number of packed pages in a directory, and its cost.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Directory {
     pages: usize,
-    pub(super) price: Price,
+    pub(super) price: Cost,
 }
 
 impl Planner<'_> {
-    /// The cheapest directory over the first of the pages between `cuts`; of one page, it is a single page.
+    /// The cheapest directory over the first of the pages between `cuts`. With one page it is a single page.
     pub(super) fn directory(&self, cuts: &[usize]) -> Directory {
         let start = cuts[0];
         let lower = self.run.lower(start);
-        let mut best = Directory { pages: 1, price: self.directory_price(start, cuts[1], 1, 0) };
-        // What each fence shares with the one before (the first one with the segment's), and has of its own.
+        let mut best = Directory { pages: 1, price: self.directory_cost(start, cuts[1], 1, 0) };
+        // For each fence, the length of the prefix shared with the fence before (for the first, with the segment's
+        // prefix) and the length of the rest.
         let mut lengths: Vec<(usize, usize)> = Vec::new();
         for pages in 2..cuts.len() {
             let (before, fence) = (self.run.lower(cuts[pages - 2]), self.run.lower(cuts[pages - 1]));
@@ -33,7 +34,7 @@ impl Planner<'_> {
             if bytes > MOST_FENCE_BYTES {
                 break;
             }
-            let price = self.directory_price(start, cuts[pages], pages, bytes);
+            let price = self.directory_cost(start, cuts[pages], pages, bytes);
             if price.is_below(best.price) {
                 best = Directory { pages, price };
             }
@@ -41,11 +42,11 @@ impl Planner<'_> {
         best
     }
 
-    /// The segment of such a directory.
+    /// The planned segment of a directory.
     pub(super) fn directory_of(&self, cuts: &[usize], directory: Directory) -> Choice {
         let cuts = &cuts[..=directory.pages];
-        let part = |cut: &[usize]| Part { lower: self.run.lower(cut[0]).to_vec(), records: cut[0]..cut[1] };
-        let pages: Vec<Part> = cuts.windows(2).map(part).collect();
+        let part = |cut: &[usize]| PagePlan { lower: self.run.lower(cut[0]).to_vec(), records: cut[0]..cut[1] };
+        let pages: Vec<PagePlan> = cuts.windows(2).map(part).collect();
         let end = cuts[directory.pages];
         let lower = &pages[0].lower;
         let skip = prefix_len(lower, self.run.fence(end));
@@ -53,6 +54,6 @@ impl Planner<'_> {
             1 => Placement::Single,
             _ => Placement::directory(&lower[..skip], pages[1..].iter().map(|part| part.lower.clone())),
         };
-        Choice { planned: Planned { placement, pages }, end }
+        Choice { planned: SegmentPlan { placement, pages }, end }
     }
 }

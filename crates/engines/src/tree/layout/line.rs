@@ -1,9 +1,10 @@
-//! Segments with a line (T8, T9, T11).
+//! Plans segments with a line: a linear model from keys to pages (T8, T9, T11).
 //!
-//! A line over *k* pages has *k* − 1 boundaries, equally spaced. Where boundary *j* may lie is an interval of offsets,
-//! that between the records by which *j* shares of the bytes are reached but for an error; so boundaries over offsets
-//! are a problem for the same fitters as ranks over keys, with less to fit: what happens between the boundaries does
-//! not matter. The error is made as small as it can be, and what counts then is that the records of each page fit.
+//! A line over *k* pages has *k* − 1 boundaries, equally spaced. Boundary *j* may lie in an interval of offsets:
+//! between the records at which *j* shares of the bytes are reached, minus and plus an error. To fit boundaries over
+//! offsets is therefore the same problem as to fit ranks over keys, and the same fitters solve it with fewer points,
+//! since the records between the boundaries do not matter. The error is made as small as possible. The line is accepted
+//! if the records of each page fit.
 
 use ecotone_substrate::{
     limits::MAX_KEY,
@@ -13,8 +14,8 @@ use ecotone_substrate::{
 
 use super::{
     super::index::Placement,
-    Model, Part, Planned, Planner,
-    price::{Choice, Price},
+    Model, PagePlan, Planner, SegmentPlan,
+    cost::{Choice, Cost},
     run::{PAGE_BYTES, Run},
 };
 
@@ -24,18 +25,18 @@ const PAGES: [u8; 4] = [16, 8, 4, 2];
 const HALVINGS: usize = 5;
 
 impl Planner<'_> {
-    /// The cheapest line over the records of the pages between `cuts`, or of a few less, if it is cheaper than `below`.
-    pub(super) fn line(&self, cuts: &[usize], below: Price) -> Option<Choice> {
+    /// The cheapest line over the records of the pages between `cuts`, or over slightly fewer, if it costs less than
+    /// `below`.
+    pub(super) fn line(&self, cuts: &[usize], below: Cost) -> Option<Choice> {
         let (start, mut best, mut below) = (cuts[0], None, below);
         for pages in PAGES.into_iter().filter(|pages| usize::from(*pages) < cuts.len()) {
             let whole = cuts[usize::from(pages)];
             let mut end = whole;
-            while end >= start + usize::from(pages) && self.line_price(start, end, whole, pages.into()).is_below(below)
-            {
+            while end >= start + usize::from(pages) && self.line_cost(start, end, whole, pages.into()).is_below(below) {
                 if let Some(planned) =
                     Span::new(&self.run, start, end, pages).and_then(|span| span.plan(self.goals.model))
                 {
-                    below = self.line_price(start, end, whole, pages.into());
+                    below = self.line_cost(start, end, whole, pages.into());
                     best = Some(Choice { planned, end });
                     break;
                 }
@@ -47,7 +48,7 @@ impl Planner<'_> {
     }
 }
 
-/// Records that a line is to place on so many pages.
+/// Records that a line must place on `pages` pages.
 #[derive(Debug)]
 struct Span<'a> {
     run: &'a Run<'a>,
@@ -72,17 +73,17 @@ impl<'a> Span<'a> {
         digest(self.run.key(position), self.skip) - self.origin
     }
 
-    fn plan(&self, model: Model) -> Option<Planned> {
+    fn plan(&self, model: Model) -> Option<SegmentPlan> {
         let line = match model {
             // A single boundary leaves a line too much choice.
             Model::Optimal => self.find::<OptimalPla>(self.pages == 2),
             Model::Greedy => self.find::<GreedyPlr>(true),
         }?;
         let pages = self.accept(line)?;
-        Some(Planned { placement: Placement::Line { skip: self.skip as u16, line }, pages })
+        Some(SegmentPlan { placement: Placement::Line { skip: self.skip as u16, line }, pages })
     }
 
-    /// The line whose boundaries have the smallest error; with `from_first`, of those through the first record.
+    /// The line whose boundaries have the smallest error. With `from_first`, only lines through the first record.
     fn find<F: Fitter + Default>(&self, from_first: bool) -> Option<Line> {
         let share = self.run.raw(self.start..self.end) / usize::from(self.pages);
         let room = PAGE_BYTES.saturating_sub(
@@ -100,8 +101,7 @@ impl<'a> Span<'a> {
         Line::new((1.0 / fit.slope) as f32, (-fit.intercept / fit.slope) as f32)
     }
 
-    /// A line through the boundaries, as offsets over numbers of pages, that misses no share by more than `error`
-    /// bytes.
+    /// A line through the boundaries, as offsets over page numbers, that misses no share by more than `error` bytes.
     fn fit<F: Fitter + Default>(&self, from_first: bool, share: usize, error: usize) -> Option<Fit> {
         let mut fitter = F::default();
         if from_first {
@@ -126,10 +126,10 @@ impl<'a> Span<'a> {
         fitter.fit()
     }
 
-    /// The pages that the line makes, if each has a range of its own and its records fit.
-    fn accept(&self, line: Line) -> Option<Vec<Part>> {
+    /// The pages of a line, if each has a non-empty range of its own and its records fit.
+    fn accept(&self, line: Line) -> Option<Vec<PagePlan>> {
         let prefix = &self.lower[..self.skip];
-        let mut pages = vec![Part { lower: self.lower.to_vec(), records: self.start..self.end }];
+        let mut pages = vec![PagePlan { lower: self.lower.to_vec(), records: self.start..self.end }];
         for page in 1..self.pages {
             let first = self.origin.checked_add(line.first_offset(page, self.pages)?)?;
             let lower = fence(prefix, first);
@@ -141,7 +141,7 @@ impl<'a> Span<'a> {
             {
                 return None;
             }
-            pages.push(Part { lower, records: cut..self.end });
+            pages.push(PagePlan { lower, records: cut..self.end });
         }
         let last = pages.last().expect("there is a first page");
         let fits = self.upper.is_none_or(|upper| last.lower.as_slice() < upper)

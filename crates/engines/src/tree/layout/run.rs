@@ -1,31 +1,31 @@
-//! A run of records, measured so that pages can be cut from it.
+//! A run of records with its measurements, and where pages can be cut from it.
 
 use std::ops::Range;
 
 use ecotone_substrate::page::{capacity, prefix_len, record_bytes};
 
-use super::{super::records::Records, Fill};
+use super::{super::records::Records, FillFactor};
 
 /// Bytes of a page for records and fences.
 pub(super) const PAGE_BYTES: usize = capacity(&[], None);
-/// Bytes by which a page may miss its target, either way, for a shorter fence.
+/// Bytes by which a page may miss its target, either way, to get a shorter fence.
 const WINDOW: usize = PAGE_BYTES / 20;
 
-/// Records of a range, and where they could be cut. A cut is the position of the record behind it.
+/// Records of a range with their possible cuts. A cut is the position of the record behind it.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     records: &'a Records,
     lower: &'a [u8],
     upper: Option<&'a [u8]>,
-    fill: Fill,
-    /// Bytes of the records before each position, with their slots and whole keys.
+    fill: FillFactor,
+    /// Total bytes of the records before each position, with their slots and whole keys.
     before: Vec<usize>,
-    /// How many bytes each key shares with the one before; for the first one, with the lower fence.
+    /// Length of the prefix that each key shares with the key before; for the first, with the lower fence.
     common: Vec<u16>,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(records: &'a Records, lower: &'a [u8], upper: Option<&'a [u8]>, fill: Fill) -> Self {
+    pub(super) fn new(records: &'a Records, lower: &'a [u8], upper: Option<&'a [u8]>, fill: FillFactor) -> Self {
         let mut before = Vec::with_capacity(records.len() + 1);
         let mut common = Vec::with_capacity(records.len());
         let (mut bytes, mut previous) = (0, lower);
@@ -53,13 +53,13 @@ impl<'a> Run<'a> {
         self.before[records.end] - self.before[records.start]
     }
 
-    /// The last position, but at most `end`, before which there are at most so many bytes behind `start`.
+    /// The last position, at most `end`, such that the records from `start` to it have at most `raw` bytes.
     pub(super) fn position(&self, start: usize, end: usize, raw: usize) -> usize {
         let most = self.before[start] + raw;
         start + self.before[start + 1..=end].partition_point(|before| *before <= most)
     }
 
-    /// The first of these positions whose key is at or above `key`, or their end.
+    /// The first of these positions whose key is at or above `key`, or their end if there is none.
     pub(super) fn lower_bound(&self, positions: Range<usize>, key: &[u8]) -> usize {
         let (mut low, mut high) = (positions.start, positions.end);
         while low < high {
@@ -69,18 +69,18 @@ impl<'a> Run<'a> {
         low
     }
 
-    /// Where a page or segment that ends at this cut has its upper fence: the shortest key above all records before and
-    /// not above those behind. At the end, the range's.
+    /// Upper fence of a page or segment that ends at this cut: the shortest key that is above all records before and
+    /// not above those behind. At the end, the range's upper fence.
     pub(super) fn fence(&self, cut: usize) -> Option<&'a [u8]> {
         if cut == self.len() { self.upper } else { Some(&self.key(cut)[..usize::from(self.common[cut]) + 1]) }
     }
 
-    /// Where what begins at this cut has its lower fence.
+    /// Lower fence of a page or segment that begins at this cut.
     pub(super) fn lower(&self, cut: usize) -> &'a [u8] {
         if cut == 0 { self.lower } else { self.fence(cut).expect("records follow") }
     }
 
-    /// Length of what all keys share.
+    /// Length of the prefix that all keys share.
     pub(super) fn shared(&self) -> usize {
         if self.len() == 0 { 0 } else { prefix_len(self.key(0), Some(self.key(self.len() - 1))) }
     }
@@ -91,8 +91,8 @@ impl<'a> Run<'a> {
         stored + lower.len() + upper.map_or(0, <[u8]>::len)
     }
 
-    /// The cuts of the next pages, at most `pages`, when the fullest have about `target` bytes; `start` is the first of
-    /// them.
+    /// The cuts of at most `pages` pages from `start` on, when the fullest have about `target` bytes. `start` is the
+    /// first cut.
     pub(super) fn cuts(&self, start: usize, target: usize, pages: usize) -> Vec<usize> {
         let mut cuts = vec![start];
         let mut last = start;
@@ -103,8 +103,8 @@ impl<'a> Run<'a> {
         cuts
     }
 
-    /// The smallest target, at most `most`, that needs no more pages from `start` on than `most` does: it leaves no
-    /// nearly empty one at the end.
+    /// The smallest target, at most `most`, with which the records from `start` on need no more pages than with `most`.
+    /// It leaves no nearly empty page at the end.
     pub(super) fn even_target(&self, start: usize, most: usize) -> usize {
         let pages = |target| self.cuts(start, target, usize::MAX).len();
         let fewest = pages(most);
@@ -116,14 +116,14 @@ impl<'a> Run<'a> {
         high
     }
 
-    /// Where the page that begins at `start` ends: of the cuts within the window around the target the one with the
-    /// shortest fence, else the last that leaves the page below it. At least one record goes into a page; it always
-    /// fits.
+    /// The end of the page that begins at `start`: of the cuts within the window around the target the one with the
+    /// shortest fence, or else the last that leaves the page below the window. A page gets at least one record, which
+    /// always fits.
     fn page_end(&self, start: usize, target: usize) -> usize {
         let lower = self.lower(start);
         let limit = (target + WINDOW).min(PAGE_BYTES);
         let (mut last, mut best) = ((start + 1).min(self.len()), None);
-        // What the lower fence shares with the key behind the cut.
+        // Length of the prefix that the lower fence shares with the key behind the cut.
         let mut prefix = if start < self.len() { prefix_len(lower, Some(self.key(start))) } else { 0 };
         for cut in start + 1..=self.len() {
             let upper = if let Some(common) = self.common.get(cut) {

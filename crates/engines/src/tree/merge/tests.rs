@@ -1,4 +1,4 @@
-//! Write-outs of random segments against a map.
+//! Write-outs of random page pairs, compared with a map.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +26,11 @@ impl Random {
     }
 }
 
-const PLACE: Place = Place { file: 1, page: 1 };
+const PLACE: PageAddress = PageAddress { file: 1, page: 1 };
 const LOWER: &[u8] = b"key/";
 
-fn shape(kind: PageKind) -> Shape<'static> {
-    Shape { kind, related: 1, lower: LOWER, upper: Some(b"key0") }
+fn shape(kind: PageKind) -> PageSpec<'static> {
+    PageSpec { kind, related: 1, lower: LOWER, upper: Some(b"key0") }
 }
 
 fn page_of(kind: PageKind, records: &Map) -> [u8; PAGE] {
@@ -44,7 +44,7 @@ fn map_of(records: &Records) -> Map {
 }
 
 /// The records of a page with this content, built over `old`.
-fn built(content: &Content, kind: PageKind, old: &Page<'_>, dirty: &[DirtyRecord<'_>]) -> Map {
+fn built(content: &PageContent, kind: PageKind, old: &Page<'_>, dirty: &[DirtyRecord<'_>]) -> Map {
     let mut bytes = [0xA5; PAGE];
     content.build(&mut bytes, PLACE, shape(kind), old, dirty.iter().copied(), 2);
     let page = Page::parse(&bytes, PLACE).unwrap();
@@ -116,14 +116,14 @@ fn write_outs_put_every_record_where_it_was_and_fit() {
         assert!(records.iter().filter(|record| !stored(record)).map(|record| record.key).eq(keys), "seed {seed}");
 
         match write_out(&base_page, overflow_page.as_ref(), records.iter().copied()) {
-            Outcome::Reorganise => {
-                // Not without need: all of it in two pages would not have been possible without moving a record.
+            WriteOutResult::Reorganise => {
+                // A reorganisation must be necessary: the records must not fit one page.
                 reorganised += 1;
                 assert!(!fits(&expected), "seed {seed} fits one page as it is");
             }
-            Outcome::Pages(changed) => {
+            WriteOutResult::Pages(changed) => {
                 written += 1;
-                replaced += usize::from(matches!(&changed.base, Some(Content::Values(_))));
+                replaced += usize::from(matches!(&changed.base, Some(PageContent::Values(_))));
                 let page = |content, kind| built(content, kind, &base_page, &records);
                 let new_base = changed.base.as_ref().map_or(base.clone(), |content| page(content, PageKind::Base));
                 let new_overflow = changed.overflow.as_ref().map(|content| page(content, PageKind::Overflow));

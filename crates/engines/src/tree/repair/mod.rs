@@ -1,9 +1,9 @@
-//! Reads what can be read of a page file whose index or pages may be damaged, into ascending records (T18,
+//! Salvages the readable records of a page file whose index or pages may be damaged, in ascending order (T18,
 //! `docs/decisions/0007-repair.md`).
 //!
-//! Two passes: the first reads every page and sorts [`outline`]s, what the pages say of themselves, by lower fence;
-//! then a [`sweep`] over the key space decides which page has which range, and the second pass reads these pages in the
-//! order of their keys.
+//! There are two passes. The first reads every page and sorts their [`outline`]s, the key ranges and ages that the
+//! pages' headers give, by lower fence. Then a [`sweep`] over the key space assigns each range to a page, and the
+//! second pass reads these pages in key order.
 
 mod layout;
 mod outline;
@@ -21,56 +21,62 @@ use ecotone_substrate::{
     storage::Block,
 };
 
-pub use self::layout::{Layout, Named};
+pub use self::layout::{IndexedPages, Layout};
 use self::{
     outline::{Outline, Role},
-    pages::{Look, Pages},
+    pages::{PageVerdict, Pages},
     sorter::Sorter,
-    sweep::{Piece, Sweep},
+    sweep::{CoveredRange, Sweep},
 };
 use crate::{
     engine::Record,
-    repair::{Findings, Source},
+    repair::{SalvageReport, SalvageSource},
 };
 
-/// Pieces of the key space whose pages are read at once.
+/// Ranges of the key space whose pages are read at once.
 const WINDOW: usize = 32;
 
-/// The records of one keyspace, in ascending order, as far as they can be read.
+/// An iterator over the readable records of one keyspace, in ascending order.
 pub struct Salvage {
     pages: Pages,
     sweep: Sweep,
-    named: Option<Named>,
+    named: Option<IndexedPages>,
     ready: VecDeque<Record>,
-    findings: Findings,
+    findings: SalvageReport,
 }
 
 impl Salvage {
-    /// Reads all pages of a keyspace's file once. `named` is what a whole index says; without it the pages are judged
-    /// by what they say of themselves. `progress` is called with numbers of pages.
+    /// Reads all pages of a keyspace's file once. `named` are the pages of an intact index; without an index the pages
+    /// are judged by their headers. `progress` is called with numbers of pages.
     ///
     /// # Errors
-    /// `Io` if there is no such file, `NewerFormat`, `Memory`; what writing a scratch file gives. Not for damage.
-    pub fn begin(source: &Source, keyspace: u32, named: Option<Named>, progress: &mut dyn FnMut(u64)) -> Result<Self> {
+    /// `Io` if there is no such file, `NewerFormat`, `Memory`, and the errors of writing a scratch file. Damage is no
+    /// error.
+    pub fn begin(
+        source: &SalvageSource,
+        keyspace: u32,
+        named: Option<IndexedPages>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self> {
         let pages = Pages::open(source, keyspace)?;
         let mut sorter = Sorter::new(source);
-        let mut findings = Findings::default();
+        let mut findings = SalvageReport::default();
         pages.each(&mut |number, bytes| {
             progress(1);
-            let look = bytes.map_or(Ok(Look::Damaged(None)), |bytes| pages.look(number, bytes))?;
-            let outline = Survey { named: named.as_ref(), findings: &mut findings }.outline(number, &look);
+            let look = bytes.map_or(Ok(PageVerdict::Damaged(None)), |bytes| pages.look(number, bytes))?;
+            let outline = OutlineCollector { named: named.as_ref(), findings: &mut findings }.outline(number, &look);
             outline.map_or(Ok(()), |outline| sorter.push(&outline))
         })?;
         let sweep = Sweep::new(sorter.finish()?, named.is_some());
         Ok(Salvage { pages, sweep, named, ready: VecDeque::new(), findings })
     }
 
-    /// What was found, complete when there are no more records.
-    pub fn findings(self) -> Findings {
+    /// The report of the salvage. It is complete when there are no more records.
+    pub fn findings(self) -> SalvageReport {
         self.findings
     }
 
-    /// Reads the records of the next pieces; false at the end.
+    /// Reads the records of the next ranges; false at the end.
     fn fill(&mut self) -> Result<bool> {
         let mut pieces = Vec::new();
         while pieces.len() < WINDOW {
@@ -92,19 +98,19 @@ impl Salvage {
         Ok(!pieces.is_empty())
     }
 
-    /// Base and overflow page of a piece.
-    fn pages_of(&self, piece: &Piece) -> (u32, Option<u32>) {
+    /// Base and overflow page of a range.
+    fn pages_of(&self, piece: &CoveredRange) -> (u32, Option<u32>) {
         let base = piece.page.as_ref().map_or(0, |outline| outline.page);
         (base, piece.overflow)
     }
 
-    /// Takes the records of one piece, or notes what is wrong with it.
-    fn take(&mut self, piece: &Piece, base: Option<Block>, overflow: Option<Block>) -> Result<()> {
+    /// Takes the records of one range, or reports it as missing or doubtful.
+    fn take(&mut self, piece: &CoveredRange, base: Option<Block>, overflow: Option<Block>) -> Result<()> {
         let (Some(outline), Some(mut base)) = (&piece.page, base) else {
             self.findings.missing.add(piece.range.clone());
             return Ok(());
         };
-        let Look::Whole(base) = self.pages.look(outline.page, &mut base)? else {
+        let PageVerdict::Whole(base) = self.pages.look(outline.page, &mut base)? else {
             self.findings.missing.add(piece.range.clone());
             return Ok(());
         };
@@ -114,10 +120,13 @@ impl Salvage {
             let mut block = overflow;
             let look = block.as_mut().map(|block| self.pages.look(number, block)).transpose()?;
             match look {
-                Some(Look::Whole(page)) if page.kind() == PageKind::Overflow && page.related() == outline.page => {
+                Some(PageVerdict::Whole(page))
+                    if page.kind() == PageKind::Overflow && page.related() == outline.page =>
+                {
                     let extra = records_of(&page);
                     let shared = extra.iter().any(|(key, _)| base.search(key).is_ok());
-                    // A page of a former life of its base page: what it had was moved into the base page since.
+                    // A shared key means that the overflow page is stale: its records were moved into the base page
+                    // since.
                     if !shared || self.named.is_some() {
                         merge(&mut records, extra);
                     }
@@ -157,20 +166,20 @@ impl fmt::Debug for Salvage {
     }
 }
 
-/// Sorts pages into those that say something of the key space, and others.
-struct Survey<'a> {
-    named: Option<&'a Named>,
-    findings: &'a mut Findings,
+/// Collects the outlines of pages that describe a key range, and counts pages and damage.
+struct OutlineCollector<'a> {
+    named: Option<&'a IndexedPages>,
+    findings: &'a mut SalvageReport,
 }
 
-impl Survey<'_> {
-    fn outline(&mut self, number: u32, look: &Look<'_>) -> Option<Outline> {
+impl OutlineCollector<'_> {
+    fn outline(&mut self, number: u32, look: &PageVerdict<'_>) -> Option<Outline> {
         let named = self.named.and_then(|named| named.base(number));
         let (page, role) = match look {
-            Look::Blank => return None,
-            Look::Whole(page) => (Some(page), role_of(page.kind())),
-            Look::Damaged(page) => {
-                // Of a file with a whole index it is known which pages are in use.
+            PageVerdict::Blank => return None,
+            PageVerdict::Whole(page) => (Some(page), role_of(page.kind())),
+            PageVerdict::Damaged(page) => {
+                // With an intact index it is known which pages are in use.
                 let counts = self.named.is_none_or(|named| named.uses(number));
                 self.findings.damaged += u64::from(counts);
                 (page.as_ref(), Some(Role::Lost))
@@ -199,7 +208,7 @@ fn records_of(page: &Page<'_>) -> Vec<Record> {
     values.map(|entry| ([page.prefix(), entry.suffix].concat(), entry.value.to_vec())).collect()
 }
 
-/// Puts records between others; of a key in both the first stays.
+/// Merges records. For a key in both, the record of `records` stays.
 fn merge(records: &mut Vec<Record>, extra: Vec<Record>) {
     records.extend(extra);
     // The sort is stable.

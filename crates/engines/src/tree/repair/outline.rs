@@ -1,4 +1,4 @@
-//! What a data page says of itself: its part of the key space, and its age.
+//! The outline of a data page: the key range and the age that its header gives.
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
@@ -6,7 +6,7 @@ use ecotone_substrate::{
     page::Page,
 };
 
-/// What a page is to a salvage.
+/// The role of a page in a salvage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Role {
@@ -14,13 +14,14 @@ pub(super) enum Role {
     Base = 0,
     /// A whole overflow page.
     Overflow = 1,
-    /// A base page whose header can be read and whose checksum is wrong. It is only believed to make others doubtful.
+    /// A base page with a readable header and a wrong checksum. It is used only to mark other pages as doubtful.
     Lost = 2,
 }
 
-/// What decides between two pages that cover a key: the greater one is the newer (decision 7, "Which page is current").
+/// The age of a page. Of two pages that cover a key, the one with the greater age value is the newer (decision 7,
+/// "Which page is current").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rank {
+pub(super) struct PageAge {
     named: bool,
     sequence: u64,
     production: u32,
@@ -34,12 +35,12 @@ pub(super) struct Outline {
     pub(super) upper: Option<Vec<u8>>,
     pub(super) page: u32,
     pub(super) role: Role,
-    /// Of an overflow page its base page, of a base page its production id.
+    /// For an overflow page its base page, for a base page its production id.
     pub(super) related: u32,
     pub(super) sequence: u64,
-    /// Whether the index names it as a base page.
+    /// Whether the index has the page as a base page.
     pub(super) named: bool,
-    /// The overflow page that the index gives it.
+    /// The overflow page that the index gives the page.
     pub(super) expects: Option<u32>,
 }
 
@@ -62,16 +63,16 @@ impl Outline {
         }
     }
 
-    pub(super) fn rank(&self) -> Rank {
-        Rank { named: self.named, sequence: self.sequence, production: self.related, page: self.page }
+    pub(super) fn rank(&self) -> PageAge {
+        PageAge { named: self.named, sequence: self.sequence, production: self.related, page: self.page }
     }
 
-    /// Whether the range ends at `key` or before.
+    /// Whether the range ends at or below `key`.
     pub(super) fn ends_by(&self, key: &[u8]) -> bool {
         self.upper.as_deref().is_some_and(|upper| upper <= key)
     }
 
-    /// Appends it for a scratch file. The lower fence comes first, for [`lower_of`].
+    /// Encodes the outline for a scratch file. The lower fence comes first, for [`lower_of`].
     pub(super) fn encode(&self, w: &mut Writer) {
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         let flags = flag(self.named, NAMED) | flag(self.expects.is_some(), EXPECTS) | flag(self.upper.is_some(), UPPER);

@@ -1,4 +1,4 @@
-//! The pages of a file that may be damaged. What can be read is read, and nothing is written.
+//! Reads the pages of a file that may be damaged. Nothing is written.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use ecotone_substrate::{
     double_write::SavedPages,
     limits::{MAX_PAGES, PAGE},
     memory::{Component, Memory},
-    page::{Page, PageError, Place},
+    page::{Page, PageAddress, PageError},
     storage::{Access, Block, Completion, File, FileId, Op, Queue, Request, Storage},
 };
 use ecotone_sys::chunk::Size;
 
-use crate::repair::Source;
+use crate::repair::SalvageSource;
 
 /// Requests in flight while all pages are read, and the pages of each.
 const DEPTH: usize = 16;
 const RUN: u32 = 16;
 
-/// What a page turned out to be.
-pub(super) enum Look<'a> {
-    /// Checksum and content are right.
+/// The state of a page.
+pub(super) enum PageVerdict<'a> {
+    /// Checksum and content are valid.
     Whole(Page<'a>),
     /// Zeros: never written.
     Blank,
-    /// Anything else; with the page if at least its header makes sense.
+    /// Anything else, with the page if its header can be parsed.
     Damaged(Option<Page<'a>>),
 }
 
-/// Gets the number of a page, and its bytes if they could be read.
+/// A callback that gets the number of a page, and its bytes if they could be read.
 type OnPage<'a> = dyn FnMut(u32, Option<&mut [u8]>) -> Result<()> + 'a;
 
 /// A page file.
@@ -39,38 +39,38 @@ pub(super) struct Pages {
     memory: Arc<Memory>,
     saved: Option<Arc<SavedPages>>,
     file: Arc<dyn File>,
-    /// Pages of the file. A part of one at the end does not count.
+    /// Pages of the file. A partial page at the end does not count.
     count: u32,
 }
 
 impl Pages {
-    pub(super) fn open(source: &Source, keyspace: u32) -> Result<Self> {
-        let Source { storage, memory, saved, .. } = source.clone();
+    pub(super) fn open(source: &SalvageSource, keyspace: u32) -> Result<Self> {
+        let SalvageSource { storage, memory, saved, .. } = source.clone();
         let file = storage.open(FileId::Pages(keyspace), Access::Direct)?;
         let count = u32::try_from(file.len()? / PAGE as u64).unwrap_or(MAX_PAGES).min(MAX_PAGES);
         Ok(Pages { storage, memory, saved, file, count })
     }
 
-    /// Judges the bytes that were read for a page. What the last batch of in-place writes tore is made whole first.
-    pub(super) fn look<'a>(&self, number: u32, bytes: &'a mut [u8]) -> Result<Look<'a>> {
-        let place = Place { file: self.file.id().identity(), page: number };
+    /// Judges the bytes that were read for a page. A page torn by the last batch of in-place writes is restored first.
+    pub(super) fn look<'a>(&self, number: u32, bytes: &'a mut [u8]) -> Result<PageVerdict<'a>> {
+        let place = PageAddress { file: self.file.id().identity(), page: number };
         if matches!(Page::parse(bytes, place), Err(PageError::Checksum)) {
             if is_zero(bytes) {
-                return Ok(Look::Blank);
+                return Ok(PageVerdict::Blank);
             }
             if !self.saved.as_ref().is_some_and(|saved| saved.restore(place, bytes)) {
-                return Ok(Look::Damaged(Page::reparse(bytes).ok()));
+                return Ok(PageVerdict::Damaged(Page::reparse(bytes).ok()));
             }
         }
         match Page::parse(bytes, place) {
-            Ok(page) if page.check().is_ok() => Ok(Look::Whole(page)),
+            Ok(page) if page.check().is_ok() => Ok(PageVerdict::Whole(page)),
             Err(newer @ PageError::Newer(_)) => Err(newer.at(self.file.id(), number)),
-            _ => Ok(Look::Damaged(None)),
+            _ => Ok(PageVerdict::Damaged(None)),
         }
     }
 
-    /// Gives every page but the file's header to `on_page`, in no order, with `None` for one that the disk does not
-    /// give back.
+    /// Calls `on_page` for every page except the file's header, in any order, with `None` for a page that cannot be
+    /// read.
     pub(super) fn each(&self, on_page: &mut OnPage<'_>) -> Result<()> {
         let mut queue = self.storage.queue()?;
         let (mut next, mut done) = (1, Vec::new());
@@ -95,7 +95,7 @@ impl Pages {
         }
     }
 
-    /// Memory for one request; for the first one whatever it costs.
+    /// Memory for one request. With `must`, essential memory is used if there is no other.
     fn block(&self, must: bool) -> Result<Option<Block>> {
         let block = self.memory.lease(Component::Frames, Size::Slab);
         if block.is_none() && must {
@@ -116,7 +116,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Reads pages, all requests in flight, in the order asked for; `None` for one that the disk does not give back.
+    /// Reads pages with all requests in flight. Returns them in the order requested, with `None` for a page that cannot
+    /// be read.
     pub(super) fn read(&self, numbers: &[u32]) -> Result<Vec<Option<Block>>> {
         let mut queue = self.storage.queue()?;
         let submitted = numbers.iter().enumerate().try_for_each(|(i, &number)| {

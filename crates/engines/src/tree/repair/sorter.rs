@@ -1,5 +1,5 @@
-//! Outlines in the order of their lower fences, however many there are: in memory while there is room, else in sorted
-//! runs on disk that are merged.
+//! An external sort of outlines by lower fence. Outlines stay in memory while they fit; otherwise they are written to
+//! scratch files as sorted runs, which are merged.
 
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
@@ -12,11 +12,11 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 
 use super::outline::{Outline, lower_of};
-use crate::repair::Source;
+use crate::repair::SalvageSource;
 
-/// The part of the budget that outlines may take before they go to disk.
+/// Outlines may take the memory budget divided by this before they are written to disk.
 const PART: usize = 8;
-/// Bytes before an outline in a run: its length.
+/// Bytes of the length before each outline in a run.
 const LENGTH: usize = 2;
 
 /// Collects outlines.
@@ -36,7 +36,7 @@ struct Batch {
     blocks: Vec<Block>,
     /// Bytes used of the last block.
     used: usize,
-    /// Block, offset and length of each.
+    /// Block, offset and length of each outline.
     entries: Vec<(u32, u16, u16)>,
 }
 
@@ -68,8 +68,8 @@ impl Batch {
 }
 
 impl Sorter {
-    pub(super) fn new(source: &Source) -> Self {
-        let Source { memory, scratch, .. } = source.clone();
+    pub(super) fn new(source: &SalvageSource) -> Self {
+        let SalvageSource { memory, scratch, .. } = source.clone();
         let most = (memory.budget() / PART / Size::Slab.bytes()).max(2);
         Sorter { memory, scratch, most, batch: Batch::default(), runs: Vec::new() }
     }
@@ -84,7 +84,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// One block more, after what is there went to disk if it must.
+    /// Adds a block. Writes the outlines in memory to disk first if there is no memory for another block.
     fn grow(&mut self) -> Result<()> {
         let mut block = None;
         if self.batch.blocks.len() < self.most {
@@ -99,7 +99,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// Writes what is in memory as a run.
+    /// Writes the outlines in memory to disk as a run.
     fn spill(&mut self) -> Result<()> {
         let mut batch = std::mem::take(&mut self.batch);
         let id = FileId::Scratch(self.runs.len() as u32);
@@ -118,7 +118,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// All outlines in order.
+    /// Ends the input, and returns all outlines in order.
     pub(super) fn finish(mut self) -> Result<Sorted> {
         let files = self.runs.len() as u32;
         let entries = self.batch.sorted().into_iter();
@@ -138,7 +138,7 @@ fn append(file: &dyn File, length: &mut u64, piece: &mut Vec<u8>) -> Result<()> 
     Ok(())
 }
 
-/// Outlines in order.
+/// A sorted run of outlines.
 #[derive(Debug)]
 enum Run {
     Memory {
@@ -147,10 +147,10 @@ enum Run {
     },
     File {
         file: Arc<dyn File>,
-        /// Of the next outline.
+        /// Offset of the next outline.
         offset: u64,
         length: u64,
-        /// A part of the file: its offset, its length, and its bytes.
+        /// A buffered part of the file: its offset, its length, and its bytes.
         window: Option<(u64, usize, Block)>,
     },
 }
@@ -238,7 +238,7 @@ impl Sorted {
 impl Drop for Sorted {
     fn drop(&mut self) {
         self.runs.clear();
-        // What stays is removed when the database is opened.
+        // A file that stays is removed when the database is opened.
         (0..self.files).for_each(|number| _ = self.scratch.remove(FileId::Scratch(number)));
     }
 }

@@ -1,4 +1,4 @@
-//! Divides the key space among the pages that claim parts of it: each part goes to the newest page that covers it
+//! Divides the key space among the pages whose ranges cover it: each key range goes to the newest page that covers it
 //! (decision 7).
 
 use std::{cmp::Ordering, collections::BinaryHeap};
@@ -11,11 +11,11 @@ use super::{
 };
 use crate::repair::KeyRange;
 
-/// A part of the key space.
+/// A range of the key space with its pages.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct CoveredRange {
     pub(super) range: KeyRange,
-    /// The base page that has it; `None` if no page covers it.
+    /// The base page of the range; `None` if no page covers it.
     pub(super) page: Option<Outline>,
     /// That page's overflow page.
     pub(super) overflow: Option<u32>,
@@ -23,11 +23,11 @@ pub(super) struct Piece {
     pub(super) doubtful: bool,
 }
 
-/// A base page that covers the present key.
+/// A base page that covers the current key.
 #[derive(Debug, Clone)]
 struct Claimant {
     base: Outline,
-    /// The overflow page that says it is its own.
+    /// The overflow page that belongs to the base page.
     overflow: Option<Outline>,
 }
 
@@ -51,17 +51,17 @@ impl Ord for Claimant {
     }
 }
 
-/// Goes over the key space from its beginning to its end.
+/// A pass over the key space from its beginning to its end.
 #[derive(Debug)]
 pub(super) struct Sweep {
     outlines: Sorted,
-    /// Whether the index is known: a page that it does not name is an old one then.
+    /// Whether the index is known. A page that the index does not name is stale then.
     indexed: bool,
-    /// Where the next piece begins; `None` at the end of all keys.
+    /// Where the next range begins; `None` at the end of all keys.
     at: Option<Vec<u8>>,
-    /// Pages that begin at the present key or before, the newest first. Those that end before it are still among them.
+    /// Pages that begin at or below the current key, the newest first. Pages that end below it may still be included.
     claimants: BinaryHeap<Claimant>,
-    /// Damaged base pages that may cover the present key.
+    /// Damaged base pages that may cover the current key.
     lost: Vec<Outline>,
 }
 
@@ -70,13 +70,13 @@ impl Sweep {
         Sweep { outlines, indexed, at: Some(Vec::new()), claimants: BinaryHeap::new(), lost: Vec::new() }
     }
 
-    /// The next piece; `None` at the end.
-    pub(super) fn next(&mut self) -> Option<Result<Piece>> {
+    /// The next range; `None` at the end.
+    pub(super) fn next(&mut self) -> Option<Result<CoveredRange>> {
         let at = self.at.take()?;
         Some(self.piece(at))
     }
 
-    fn piece(&mut self, at: Vec<u8>) -> Result<Piece> {
+    fn piece(&mut self, at: Vec<u8>) -> Result<CoveredRange> {
         while self.outlines.peek().is_some_and(|lower| lower <= at.as_slice()) {
             self.admit(&at)?;
         }
@@ -84,16 +84,16 @@ impl Sweep {
             self.claimants.pop();
         }
         self.lost.retain(|lost| !lost.ends_by(&at));
-        // It stays among the claimants, since a newer one may have only a part of its range.
+        // The page stays in `claimants`, since a newer page may cover only a part of its range.
         let Some(newest) = self.claimants.peek().cloned() else {
             self.at = self.next_claim(&at)?;
-            return Ok(Piece { range: (at, self.at.clone()), page: None, overflow: None, doubtful: false });
+            return Ok(CoveredRange { range: (at, self.at.clone()), page: None, overflow: None, doubtful: false });
         };
         self.at = self.end(&at, &newest.base)?;
         Ok(self.given((at, self.at.clone()), newest))
     }
 
-    /// Where the next base page begins. Damaged ones do not end what is missing.
+    /// Where the next base page begins. A damaged page does not end a missing range.
     fn next_claim(&mut self, at: &[u8]) -> Result<Option<Vec<u8>>> {
         while let Some(lower) = self.outlines.peek().map(<[u8]>::to_vec) {
             self.admit(at)?;
@@ -104,7 +104,8 @@ impl Sweep {
         Ok(None)
     }
 
-    /// Where the part of the page ends that is the newest at `at`: where its range does, or where a newer one begins.
+    /// The end of the range in which `newest`, the newest page at `at`, stays the newest: the end of its own range, or
+    /// the beginning of a newer page.
     fn end(&mut self, at: &[u8], newest: &Outline) -> Result<Option<Vec<u8>>> {
         while let Some(lower) = self.outlines.peek().filter(|lower| !newest.ends_by(lower)) {
             let lower = lower.to_vec();
@@ -116,8 +117,9 @@ impl Sweep {
         Ok(newest.upper.clone())
     }
 
-    /// Takes the outlines with the next lower fence, and gives base pages their overflow pages (Check I): those that
-    /// name the page and have its fences; of several the one that the index expects, else the newest.
+    /// Takes the outlines with the next lower fence, and assigns overflow pages to base pages (Check I). An overflow
+    /// page must name the base page. If the index has the base page, the overflow page must be the one that the index
+    /// expects; otherwise it must have the base page's fences, and the newest such page is taken.
     fn admit(&mut self, at: &[u8]) -> Result<()> {
         let Some(lower) = self.outlines.peek().map(<[u8]>::to_vec) else { return Ok(()) };
         let (mut bases, mut overflows) = (Vec::new(), Vec::new());
@@ -143,13 +145,13 @@ impl Sweep {
         Ok(())
     }
 
-    fn given(&self, range: KeyRange, Claimant { base, overflow }: Claimant) -> Piece {
+    fn given(&self, range: KeyRange, Claimant { base, overflow }: Claimant) -> CoveredRange {
         let (start, end) = &range;
         let whole = base.lower == *start && base.upper == *end;
         let reaches = |lost: &&Outline| end.as_ref().is_none_or(|end| lost.lower < *end);
         let newer_lost = self.lost.iter().filter(reaches).any(|lost| lost.rank() > base.rank());
         let overflow_lost = base.expects.is_some() && overflow.is_none();
         let doubtful = if self.indexed { !base.named || overflow_lost } else { !whole || newer_lost };
-        Piece { range, page: Some(base), overflow: overflow.map(|page| page.page), doubtful }
+        CoveredRange { range, page: Some(base), overflow: overflow.map(|page| page.page), doubtful }
     }
 }

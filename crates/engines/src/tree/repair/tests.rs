@@ -1,4 +1,4 @@
-//! Sorting outlines and dividing the key space among them, against brute force.
+//! Sorts outlines and divides the key space among them, compared with brute force.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use ecotone_testkit::sim::SimStorage;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
-    Source,
+    SalvageSource,
     outline::{Outline, Role},
     sorter::{Sorted, Sorter},
-    sweep::{Piece, Sweep},
+    sweep::{CoveredRange, Sweep},
 };
 
-fn source() -> Source {
+fn source() -> SalvageSource {
     let disk = Arc::new(SimStorage::new(1));
-    Source { storage: disk.clone(), scratch: disk, memory: Memory::new(16 << 20), saved: None }
+    SalvageSource { storage: disk.clone(), scratch: disk, memory: Memory::new(16 << 20), saved: None }
 }
 
 fn outline(lower: &[u8], upper: Option<&[u8]>, page: u32, sequence: u64) -> Outline {
@@ -37,14 +37,14 @@ fn sorted(outlines: &[Outline]) -> Sorted {
     sorter.finish().unwrap()
 }
 
-fn pieces(outlines: &[Outline], indexed: bool) -> Vec<Piece> {
+fn pieces(outlines: &[Outline], indexed: bool) -> Vec<CoveredRange> {
     let mut sweep = Sweep::new(sorted(outlines), indexed);
     std::iter::from_fn(|| sweep.next()).map(|piece| piece.unwrap()).collect()
 }
 
-/// What is said of each key of one byte: its page, and whether it is doubtful.
-fn by_key(pieces: &[Piece]) -> Vec<Option<(u32, bool)>> {
-    let covers = |piece: &&Piece, key: &[u8]| {
+/// For each key of one byte: its page, and whether the page is doubtful.
+fn by_key(pieces: &[CoveredRange]) -> Vec<Option<(u32, bool)>> {
+    let covers = |piece: &&CoveredRange, key: &[u8]| {
         piece.range.0.as_slice() <= key && piece.range.1.as_ref().is_none_or(|end| key < end.as_slice())
     };
     let of = |key: u8| {
@@ -93,7 +93,7 @@ fn of_two_pages_of_one_sequence_the_higher_production_id_wins() {
     let (mut old, mut new) = (outline(b"", None, 9, 70), outline(b"", None, 3, 70));
     (old.related, new.related) = (4, 5);
     let pieces = pieces(&[old, new.clone()], false);
-    assert_eq!(pieces, [Piece { range: (vec![], None), page: Some(new), overflow: None, doubtful: false }]);
+    assert_eq!(pieces, [CoveredRange { range: (vec![], None), page: Some(new), overflow: None, doubtful: false }]);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn an_overflow_page_belongs_to_the_base_page_that_it_names_if_the_fences_agree()
     assert_eq!(of(&[&[base.clone()][..], &strangers].concat()), None);
     let (older, newer) = (overflow(8, 5, Some(b"c"), 20), overflow(9, 5, Some(b"c"), 30));
     assert_eq!(of(&[&[base.clone(), newer.clone(), older.clone()][..], &strangers].concat()), Some(9));
-    // An index that is whole knows better.
+    // An intact index overrides the headers of the pages.
     let named = |expects| Outline { named: true, expects, ..base.clone() };
     let given = |expects| {
         let pieces = pieces(&[named(expects), newer.clone(), older.clone()], true);

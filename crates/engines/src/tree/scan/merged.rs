@@ -1,4 +1,4 @@
-//! The records of one base page, of its overflow page and of the cache, one by one in the order of a scan.
+//! Merges the records of a base page, its overflow page and the cache, in scan order.
 
 use std::{cmp::Ordering, ops::Bound};
 
@@ -11,15 +11,15 @@ use super::{
     super::{
         Tree,
         dirty::DirtyRecord,
-        index::Home,
-        store::{Store, Strange},
+        index::PagePair,
+        store::{PageMismatch, Store},
     },
-    plan::Expected,
-    window::{Batch, Spot},
+    plan::PlannedPage,
+    window::{Batch, PageSlot},
 };
-use crate::rest::{Direction, Rest};
+use crate::remaining_range::{Direction, RemainingRange};
 
-/// Records by their positions, of which those from `start` to `end` are left.
+/// Record positions; those from `start` to `end` remain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
     start: usize,
@@ -27,8 +27,8 @@ struct Span {
 }
 
 impl Span {
-    /// What `rest` leaves of `len` records. `search` is that of a sorted slice.
-    fn of(len: usize, rest: &Rest, search: impl Fn(&[u8]) -> std::result::Result<usize, usize>) -> Self {
+    /// The part of `len` records that lies in `rest`. `search` is a binary search over them.
+    fn of(len: usize, rest: &RemainingRange, search: impl Fn(&[u8]) -> std::result::Result<usize, usize>) -> Self {
         let start = match &rest.low {
             Bound::Unbounded => 0,
             Bound::Included(low) => search(low).unwrap_or_else(|position| position),
@@ -56,16 +56,16 @@ impl Span {
     }
 }
 
-/// A page that was checked, and what is left of it.
+/// A verified page, and its remaining records.
 #[derive(Debug)]
 struct Source {
-    spot: Spot,
+    spot: PageSlot,
     page: Resident,
     left: Span,
 }
 
 impl Source {
-    fn new(spot: Spot, page: &Page<'_>, rest: &Rest) -> Self {
+    fn new(spot: PageSlot, page: &Page<'_>, rest: &RemainingRange) -> Self {
         Source { spot, page: Resident::new(page), left: Span::of(page.len(), rest, |key| page.search(key)) }
     }
 
@@ -74,14 +74,14 @@ impl Source {
         self.page.page(batch.bytes(self.spot))
     }
 
-    /// The record that comes next: position and suffix, which is empty for a malformed one.
+    /// The next record: its position and suffix; the suffix of a malformed record is empty.
     fn peek<'a>(&self, direction: Direction, batch: &'a Batch) -> Option<(usize, &'a [u8])> {
         let position = self.left.peek(direction)?;
         Some((position, self.page(batch).entry(position).map_or(&[][..], |entry| entry.suffix)))
     }
 }
 
-/// Where a record is.
+/// The source and position of a record.
 #[derive(Debug, Clone, Copy)]
 enum Found {
     Base(usize),
@@ -91,32 +91,38 @@ enum Found {
 
 /// Why a page could not be used.
 #[derive(Debug)]
-pub(super) enum Unfit {
-    /// This page is not the one that was looked for.
-    Strange(u32, Strange),
-    /// It could not be read.
+pub(super) enum UnusablePage {
+    /// The page is not the expected one.
+    Strange(u32, PageMismatch),
+    /// The page could not be read.
     Unread(Error),
 }
 
-/// What a page must be.
+/// The expected properties of a page.
 #[derive(Debug, Clone, Copy)]
 struct Wanted<'a> {
     page: u32,
     kind: PageKind,
-    expected: &'a Expected,
+    expected: &'a PlannedPage,
 }
 
 impl Wanted<'_> {
-    /// Checks the page as it was read (decision 2, invariant 4), or as the page cache had it. With `keep` the page
-    /// cache gets it.
-    fn open(self, tree: &Tree, batch: &mut Batch, rest: &Rest, keep: bool) -> std::result::Result<Source, Unfit> {
-        let spot = batch.find(self.page).map_err(Unfit::Unread)?;
+    /// Verifies a page after reading it (decision 2, invariant 4), or as it was cached. With `keep` a page that was
+    /// read is offered to the page cache.
+    fn open(
+        self,
+        tree: &Tree,
+        batch: &mut Batch,
+        rest: &RemainingRange,
+        keep: bool,
+    ) -> std::result::Result<Source, UnusablePage> {
+        let spot = batch.find(self.page).map_err(UnusablePage::Unread)?;
         let (id, ticket) = (tree.page_id(self.page), batch.ticket(spot));
         let parsed = if ticket.is_some() {
             tree.store.amend(self.page, batch.bytes_mut(spot));
             tree.store.parse(batch.bytes(spot), self.page)
         } else {
-            Page::reparse(batch.bytes(spot)).map_err(|_| Strange::Other)
+            Page::reparse(batch.bytes(spot)).map_err(|_| PageMismatch::Other)
         };
         let strange = match parsed {
             Ok(page) if self.is(&page) => {
@@ -125,14 +131,14 @@ impl Wanted<'_> {
                 }
                 return Ok(Source::new(spot, &page, rest));
             }
-            Ok(_) => Strange::Other,
+            Ok(_) => PageMismatch::Other,
             Err(strange) => strange,
         };
         if ticket.is_none() {
-            // Next time it is read (invariant 19).
+            // The next attempt reads the page from disk (invariant 19).
             tree.pages.forget(id);
         }
-        Err(Unfit::Strange(self.page, strange))
+        Err(UnusablePage::Strange(self.page, strange))
     }
 
     fn is(self, page: &Page<'_>) -> bool {
@@ -142,7 +148,7 @@ impl Wanted<'_> {
     }
 }
 
-/// A base page and its overflow page, read and checked.
+/// A base page and its overflow page, read and verified.
 #[derive(Debug)]
 pub(super) struct Pages {
     base: Source,
@@ -150,25 +156,24 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Checks that they are what the index said when the dirty records were copied.
+    /// Checks that the pages match the index as it was when the dirty records were copied.
     pub(super) fn open(
         tree: &Tree,
-        expected: &Expected,
+        expected: &PlannedPage,
         batch: &mut Batch,
-        rest: &Rest,
+        rest: &RemainingRange,
         keep: bool,
-    ) -> std::result::Result<Pages, Unfit> {
-        let Home { page, overflow, .. } = expected.home;
+    ) -> std::result::Result<Pages, UnusablePage> {
+        let PagePair { page, overflow, .. } = expected.home;
         let base = Wanted { page, kind: PageKind::Base, expected }.open(tree, batch, rest, keep)?;
-        if overflow == Home::NONE {
+        if overflow == PagePair::NONE {
             return Ok(Pages { base, overflow: None });
         }
         let overflow = Wanted { page: overflow, kind: PageKind::Overflow, expected }.open(tree, batch, rest, keep)?;
         Ok(Pages { base, overflow: Some(overflow) })
     }
 
-    /// The stored record that comes next. Of a key in both pages, which no sound segment has, the base page's record
-    /// counts.
+    /// The next stored record. If a key is in both pages, which no sound segment has, the base page's record is used.
     fn peek<'a>(&mut self, direction: Direction, batch: &'a Batch) -> Option<(Found, &'a [u8])> {
         let base = self.base.peek(direction, batch);
         let Some(overflow) = &mut self.overflow else { return base.map(|(at, suffix)| (Found::Base(at), suffix)) };
@@ -193,31 +198,31 @@ impl Pages {
     }
 }
 
-/// The records of a base page with all that belongs to it: those of the cache replace stored ones, come beside them,
-/// and (as tombstones) hide them.
+/// The merged records of a base page: records of the cache replace stored ones, add to them, and (as tombstones) hide
+/// them.
 #[derive(Debug)]
 pub(super) struct Merged {
-    expected: Expected,
+    expected: PlannedPage,
     pages: Pages,
     changed: Span,
     found: Found,
 }
 
 impl Merged {
-    pub(super) fn new(expected: Expected, pages: Pages, rest: &Rest) -> Merged {
+    pub(super) fn new(expected: PlannedPage, pages: Pages, rest: &RemainingRange) -> Merged {
         let dirty = &expected.dirty.records;
         let changed = Span::of(dirty.len(), rest, |key| dirty.search(key));
         Merged { expected, pages, changed, found: Found::Base(0) }
     }
 
-    /// Whether nothing is left of it, not even a deleted record.
+    /// Whether no records remain, not even tombstones.
     pub(super) fn is_empty(&self) -> bool {
         let Pages { base, overflow } = &self.pages;
         let stored = [Some(base), overflow.as_ref()].into_iter().flatten().map(|source| source.left);
         stored.chain([self.changed]).all(|span| span.peek(Direction::Up).is_none())
     }
 
-    /// Goes to the next record; false if there is none. Counts the deleted ones that it passes over.
+    /// Moves to the next record; false if there is none. Counts the tombstones passed over.
     #[inline]
     pub(super) fn advance(&mut self, direction: Direction, batch: &Batch, deletes: &mut u64) -> bool {
         let found = if self.pages.overflow.is_none() && self.changed.peek(direction).is_none() {
@@ -259,7 +264,7 @@ impl Merged {
         }
     }
 
-    /// The record that [`advance`](Self::advance) went to: a key in two parts, and a value.
+    /// The current record: a key in two parts, and a value.
     #[inline]
     pub(super) fn record<'a>(&'a self, store: &Store, batch: &'a Batch) -> Result<(&'a [u8], &'a [u8], &'a [u8])> {
         let (source, position) = match (self.found, &self.pages.overflow) {

@@ -1,9 +1,9 @@
-//! Iteration over a range, from both ends (T17).
+//! Scans: iteration over a range, from both ends (T17).
 //!
-//! Each end reads pages ahead, more at a time the longer it goes, and gives their records in place, merged with the
-//! dirty ones of the cache. What is seen when is told in `docs/decisions/0002-tree-first-form.md`, "Scanning"; the
-//! parts are [`crate::lengths`] (how many pages to read), [`plan`] (which come next), [`window`] (reading them) and
-//! [`merged`] (the records of one of them).
+//! Each end reads pages ahead, more at a time the longer it runs, and returns their records in place, merged with the
+//! dirty records of the cache. `docs/decisions/0002-tree-first-form.md`, "Scanning", says which writes a scan sees. The
+//! parts are [`crate::read_ahead`] (how many pages to read), [`plan`] (which pages come next), [`window`] (reading
+//! them) and [`merged`] (the records of one page).
 
 mod merged;
 mod plan;
@@ -15,54 +15,54 @@ use ecotone_substrate::{Error, Result, memory::Component};
 use ecotone_sys::chunk::Size;
 
 use self::{
-    merged::{Merged, Pages, Unfit},
-    plan::{Expected, FEW_DIRTY, MOST_DIRTY, Position, Width},
+    merged::{Merged, Pages, UnusablePage},
+    plan::{FEW_DIRTY, MOST_DIRTY, PlannedPage, Position, ReadLimit},
     window::Window,
 };
-use super::{Tree, store::Strange};
+use super::{Tree, store::PageMismatch};
 use crate::{
     engine::{Cursor, Range, RecordRef},
-    lengths::{LONG, Lengths, Stride, WIDEST},
-    rest::{Direction, Rest},
+    read_ahead::{LONG_SCAN_PAGES, MAX_READ_PAGES, ReadWidth, ScanLengths},
+    remaining_range::{Direction, RemainingRange},
 };
 
-/// Requests of a read that has others ahead; one without them is one request.
+/// Most requests of a read that has other reads ahead; a read without is one request.
 const REQUESTS: usize = 4;
-/// Reads that are under way beside the one that a long scan goes through.
+/// Reads in flight ahead of the one that a long scan visits.
 const AHEAD: usize = 3;
-/// Bytes of memory from which on nothing more is read ahead. The last read may go beyond by as much.
+/// Bytes of memory from which on nothing more is read ahead. The last read may exceed it by its own size.
 const MOST_AHEAD: usize = 4 * Size::Slab.bytes();
-/// A page without a record that is left counts as so many deleted ones, for that is about what it costs.
+/// A page without a remaining record counts as so many tombstones, which is about its cost.
 const EMPTY_PAGE: u64 = 16;
-/// Strange pages in a row, with nobody to blame, after which a page is damaged. The first may have been read long
-/// before it was looked at.
+/// Mismatching pages in a row, without a concurrent change, after which a page is reported as damaged. The first may
+/// have been read long before it was checked.
 const PATIENCE: u32 = 4;
 
 /// A cursor over a range of a tree.
 #[derive(Debug)]
 pub(crate) struct Scan {
     tree: Arc<Tree>,
-    rest: Rest,
-    /// The ends, as soon as they are used: few scans use both, and an end is large.
+    rest: RemainingRange,
+    /// The two ends, created on first use: few scans use both, and an end is large.
     front: Option<Box<End>>,
     back: Option<Box<End>>,
-    /// The end that went to a record last.
+    /// The end that moved last.
     direction: Direction,
     over: bool,
-    /// Whose memory its windows are.
+    /// The component that its windows are charged to.
     memory: Component,
-    /// Deleted records that ends passed over which are gone.
+    /// Tombstones that ends passed over which are dropped already.
     deletes: u64,
 }
 
 impl Scan {
     pub(crate) fn new(tree: Arc<Tree>, range: Range, memory: Component) -> Self {
-        let rest = Rest::new(range);
+        let rest = RemainingRange::new(range);
         let over = rest.is_empty();
         Scan { tree, rest, front: None, back: None, direction: Direction::Up, over, memory, deletes: 0 }
     }
 
-    /// Ends the scan: after its last record, after an error, and when nobody wants more of it.
+    /// Ends the scan: after its last record, after an error, and when it is dropped.
     fn finish(&mut self) {
         self.over = true;
         for end in [self.front.take(), self.back.take()].into_iter().flatten() {
@@ -106,7 +106,7 @@ impl Cursor for Scan {
         found
     }
 
-    fn rest(&self) -> Range {
+    fn remaining(&self) -> Range {
         self.rest.range()
     }
 
@@ -127,23 +127,23 @@ impl Tree {
 #[derive(Debug)]
 struct End {
     direction: Direction,
-    /// Where the window ends.
+    /// The end of the window.
     position: Position,
-    /// Base pages that it came to.
+    /// Base pages visited.
     passed: usize,
-    /// Base pages up to the end of the window.
+    /// Base pages requested.
     asked: usize,
-    /// Reads that should be under way beside the one that is gone through.
+    /// Reads that should be in flight beside the one being visited.
     ahead: usize,
     /// Bytes of dirty records that the next read copies.
     dirty: usize,
     doubts: u32,
-    /// The version that the index had at the last doubt.
+    /// The index version at the last page mismatch.
     doubted: u64,
     window: Window,
-    /// The page that is gone through, of the window's first batch.
+    /// The page being visited, of the window's first batch.
     open: Option<Merged>,
-    /// Deleted records that it passed over.
+    /// Tombstones that it passed over.
     deletes: u64,
 }
 
@@ -164,8 +164,8 @@ impl End {
         }
     }
 
-    /// Goes to the next record; false if no page has one.
-    fn advance(&mut self, tree: &Tree, rest: &mut Rest) -> Result<bool> {
+    /// Moves to the next record; false if no page has one.
+    fn advance(&mut self, tree: &Tree, rest: &mut RemainingRange) -> Result<bool> {
         loop {
             if let (Some(open), Some(batch)) = (&mut self.open, self.window.first())
                 && open.advance(self.direction, batch, &mut self.deletes)
@@ -179,7 +179,7 @@ impl End {
         }
     }
 
-    /// The record that it went to: a key in two parts, and a value.
+    /// The current record: a key in two parts, and a value.
     fn record(&self, tree: &Tree) -> Result<(&[u8], &[u8], &[u8])> {
         match (&self.open, self.window.first()) {
             (Some(open), Some(batch)) => open.record(&tree.store, batch),
@@ -188,37 +188,37 @@ impl End {
     }
 
     /// Opens the next page; false at the end of the range.
-    fn open_next(&mut self, tree: &Tree, rest: &mut Rest) -> Result<bool> {
+    fn open_next(&mut self, tree: &Tree, rest: &mut RemainingRange) -> Result<bool> {
         loop {
             self.window.pass();
             self.read_ahead(tree, rest)?;
             let Some(expected) = self.window.next() else { return Ok(false) };
             let Some(batch) = self.window.first_mut() else { return Ok(false) };
             let is_again = expected.is_again;
-            let limited = expected.dirty.limit.as_deref().map(|limit| rest.until(self.direction, Some(limit)));
+            let limited = expected.dirty.limit.as_deref().map(|limit| rest.split_before(self.direction, Some(limit)));
             let wanted = limited.as_ref().unwrap_or(rest);
-            // A walk over everything leaves the page cache as it is.
-            match Pages::open(tree, &expected, batch, wanted, self.passed < LONG) {
+            // A long scan leaves the page cache unchanged.
+            match Pages::open(tree, &expected, batch, wanted, self.passed < LONG_SCAN_PAGES) {
                 Ok(pages) => {
                     let open = Merged::new(expected, pages, wanted);
-                    // One begins in the middle of its first page.
+                    // The first page is excluded, since a scan begins in its middle.
                     self.deletes += if self.passed > 0 && open.is_empty() { EMPTY_PAGE } else { 0 };
                     self.open = Some(open);
                     self.doubts = 0;
                     self.passed += usize::from(!is_again);
                     return Ok(true);
                 }
-                Err(Unfit::Unread(error)) => return Err(error),
-                Err(Unfit::Strange(page, why)) => {
+                Err(UnusablePage::Unread(error)) => return Err(error),
+                Err(UnusablePage::Strange(page, why)) => {
                     self.begin_again(&expected);
-                    self.doubt(tree, &expected, page, why)?;
+                    self.recheck_page(tree, &expected, page, why)?;
                 }
             }
         }
     }
 
-    /// Asks for the next pages, and as many reads ahead as a scan of this length should have.
-    fn read_ahead(&mut self, tree: &Tree, rest: &mut Rest) -> Result<()> {
+    /// Requests the next pages, and as many reads ahead as a scan of this length should have.
+    fn read_ahead(&mut self, tree: &Tree, rest: &mut RemainingRange) -> Result<()> {
         loop {
             let needed = self.window.len() == 0;
             let is_enough = |window: &Window| window.bytes() >= MOST_AHEAD || window.dirty_bytes() >= MOST_DIRTY;
@@ -230,7 +230,7 @@ impl End {
                 if !needed {
                     return Ok(());
                 }
-                *rest = rest.behind(self.direction, limit);
+                *rest = rest.split_after(self.direction, limit);
                 self.position = Position::Bound;
             }
             let (width, ahead) = self.next_read(&tree.lengths);
@@ -243,7 +243,7 @@ impl End {
             let asked = self.asked + pages.len() - usize::from(is_again);
             match self.window.ask(tree, pages, self.direction, needed && ahead == 0) {
                 Ok(position) => self.position = position,
-                // What is not needed yet may find memory later.
+                // A read that is not needed yet may get memory later.
                 Err(Error::Memory { .. }) if !needed => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -251,28 +251,28 @@ impl End {
         }
     }
 
-    /// What the next read takes at most, and how many reads should be under way behind it.
-    fn next_read(&self, lengths: &Lengths) -> (Width, usize) {
-        let width = |pages, requests| Width { pages, requests, dirty: self.dirty };
-        match lengths.stride(self.asked) {
-            Some(Stride { pages, ahead: false }) => (width(pages, 1), 0),
-            Some(Stride { pages, ahead: true }) => (width(pages, REQUESTS), 1),
-            None => (width(WIDEST, REQUESTS), AHEAD),
+    /// The limit of the next read, and how many reads should be in flight after it.
+    fn next_read(&self, lengths: &ScanLengths) -> (ReadLimit, usize) {
+        let width = |pages, requests| ReadLimit { pages, requests, dirty: self.dirty };
+        match lengths.next_read(self.asked) {
+            Some(ReadWidth { pages, ahead: false }) => (width(pages, 1), 0),
+            Some(ReadWidth { pages, ahead: true }) => (width(pages, REQUESTS), 1),
+            None => (width(MAX_READ_PAGES, REQUESTS), AHEAD),
         }
     }
 
-    /// Reads on from a page that turned out to be another one, with what is dirty of it now.
-    fn begin_again(&mut self, expected: &Expected) {
+    /// Restarts from a page that was not the expected one, with its current dirty records.
+    fn begin_again(&mut self, expected: &PlannedPage) {
         self.window.clear();
         self.position = Position::before(expected, self.direction);
         self.asked = self.passed;
         self.ahead = 0;
     }
 
-    /// A page is not what was expected: somebody writes it, or the index has moved on, or it is damaged.
-    fn doubt(&mut self, tree: &Tree, expected: &Expected, page: u32, why: Strange) -> Result<()> {
+    /// Handles a page mismatch: the page is being written, the index has changed, or the page is damaged.
+    fn recheck_page(&mut self, tree: &Tree, expected: &PlannedPage, page: u32, why: PageMismatch) -> Result<()> {
         let version = tree.store.index.version();
-        // An index that is damaged itself names another page for the fence of this one for ever.
+        // A damaged index would map the fence of this page to another page forever.
         let has_moved = version != self.doubted && tree.store.index.lookup(&expected.lower) != expected.home;
         self.doubted = version;
         if tree.store.claims.is_claimed(expected.home.page) || has_moved {

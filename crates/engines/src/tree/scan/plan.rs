@@ -1,4 +1,4 @@
-//! Which pages come next, with what is dirty of them.
+//! The plan of a scan: the next pages, with their dirty records.
 
 use std::ops::Bound;
 
@@ -7,37 +7,37 @@ use ecotone_substrate::Result;
 use super::{
     super::{
         Tree,
-        cache::{Nearest, Stretch},
-        index::{Home, Snapshot},
-        store::{ABOVE_ALL, Strange},
+        cache::{DirtyOverlay, Stretch},
+        index::{PagePair, Snapshot},
+        store::{ABOVE_ALL, PageMismatch},
     },
     window::Runs,
 };
-use crate::rest::{Direction, Rest};
+use crate::remaining_range::{Direction, RemainingRange};
 
-/// A base page with its overflow page, the range that they had when the index said so, and the records of that range
-/// that were dirty then: if these are many, the first ones in the order of the scan.
+/// A base page with its overflow page, their range in the index at planning time, and the dirty records of that range
+/// at that time: if these are many, only the first ones in scan order.
 #[derive(Debug)]
-pub(super) struct Expected {
-    pub(super) home: Home,
+pub(super) struct PlannedPage {
+    pub(super) home: PagePair,
     pub(super) lower: Vec<u8>,
     pub(super) upper: Option<Vec<u8>>,
-    pub(super) dirty: Nearest,
-    /// Whether the scan was there before, and now comes to what is behind the limit of its dirty records.
+    pub(super) dirty: DirtyOverlay,
+    /// Whether the scan visited this page before, and now continues after the limit of its dirty records.
     pub(super) is_again: bool,
 }
 
-impl Expected {
+impl PlannedPage {
     fn stretch(&self) -> Stretch {
         Stretch { lower: self.lower.clone(), upper: self.upper.clone() }
     }
 
-    /// Whether it has a range, as every page of a sound index has.
+    /// Whether the range is not empty, as in a sound index.
     fn is_ordered(&self) -> bool {
         self.upper.as_ref().is_none_or(|upper| *upper > self.lower)
     }
 
-    /// Whether the scan that stands there comes further with this page, as with every page that a sound index gives.
+    /// Whether this page advances a scan at `position`, as every page of a sound index does.
     fn goes_on(&self, direction: Direction, position: &Position) -> bool {
         let Position::Fence(key) = position else { return true };
         match direction {
@@ -47,40 +47,41 @@ impl Expected {
     }
 }
 
-/// Bytes of memory that the copies of dirty records take, for the pages of one read; they lie outside of the budget.
-/// The first read has fewer, since most scans are short, and each one twice as many as the one before.
+/// Most bytes of dirty record copies for the pages of one read; they are not charged to the budget. The first read has
+/// fewer, since most scans are short, and each read has twice as many as the one before.
 pub(super) const MOST_DIRTY: usize = 16 << 10;
 pub(super) const FEW_DIRTY: usize = 1 << 10;
 
-/// Where to read on.
+/// The position of the next read.
 #[derive(Debug)]
 pub(super) enum Position {
-    /// At the bound of what is left.
+    /// At the bound of the remaining range.
     Bound,
     /// At this fence.
     Fence(Vec<u8>),
-    /// Within the last page, at the limit of its dirty records, once these are gone through.
+    /// Within the last page, at the limit of its dirty records, once these are consumed.
     Limit(Vec<u8>),
-    /// Nowhere: the last page is read.
+    /// At the end: the last page was read.
     Over,
 }
 
 impl Position {
-    /// Behind a page.
-    pub(super) fn behind(at: &Expected, direction: Direction) -> Position {
+    /// The position after a page.
+    pub(super) fn behind(at: &PlannedPage, direction: Direction) -> Position {
         if let Some(limit) = &at.dirty.limit {
             return Position::Limit(limit.clone());
         }
         match direction {
             Direction::Up => at.upper.clone().map_or(Position::Over, Position::Fence),
-            // Below the empty fence there is nothing.
+            // No key is below the empty fence.
             Direction::Down if at.lower.is_empty() => Position::Over,
             Direction::Down => Position::Fence(at.lower.clone()),
         }
     }
 
-    /// In front of a page, to read it again. (The last page has no upper fence, and only the bound is above it.)
-    pub(super) fn before(at: &Expected, direction: Direction) -> Position {
+    /// The position before a page, to read it again. (The last page has no upper fence, and only the bound is above
+    /// it.)
+    pub(super) fn before(at: &PlannedPage, direction: Direction) -> Position {
         match direction {
             Direction::Up => Position::Fence(at.lower.clone()),
             Direction::Down => at.upper.clone().map_or(Position::Bound, Position::Fence),
@@ -88,27 +89,27 @@ impl Position {
     }
 }
 
-/// The most that one read may take.
+/// Limits of one read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Width {
+pub(super) struct ReadLimit {
     pub(super) pages: usize,
-    /// One page is read in any case.
+    /// At least one page is read.
     pub(super) requests: usize,
     /// Bytes of the copies of dirty records.
     pub(super) dirty: usize,
 }
 
 impl Tree {
-    /// The next pages of a scan; none at the end of the range. Index and dirty records are looked at together, under
-    /// the install lock and before any page is read: so nothing can move from the cache to a page between (trap 2;
+    /// The next pages of a scan; none at the end of the range. The index and the dirty records are read together, under
+    /// the install lock and before any page is read, so no record can move from the cache to a page in between (trap 2;
     /// decision 2, "Scanning").
     pub(super) fn next_pages(
         &self,
         direction: Direction,
         position: &Position,
-        rest: &Rest,
-        width: Width,
-    ) -> Result<Vec<Expected>> {
+        rest: &RemainingRange,
+        width: ReadLimit,
+    ) -> Result<Vec<PlannedPage>> {
         self.check_live()?;
         let _installing = self.store.install.read();
         let index = self.store.index.snapshot();
@@ -116,11 +117,11 @@ impl Tree {
             Direction::Up => pages_up(&index, position, rest, width.pages),
             Direction::Down => pages_down(&index, position, rest, width.pages),
         };
-        let is_lost = |page: &&Expected| !page.is_ordered();
+        let is_lost = |page: &&PlannedPage| !page.is_ordered();
         if let Some(lost) =
             pages.first().filter(|first| !first.goes_on(direction, position)).or(pages.iter().find(is_lost))
         {
-            return Err(self.store.damage(lost.home.page, Strange::Other));
+            return Err(self.store.damage(lost.home.page, PageMismatch::Other));
         }
         pages.truncate(affordable(&pages, width.requests));
         let mut left = width.dirty;
@@ -128,7 +129,7 @@ impl Tree {
             let dirty = self.cache.peek(self.space(), &pages[number].stretch(), rest, direction, left);
             let is_cut = dirty.limit.is_some();
             if is_cut && number > 0 {
-                // It comes first next time.
+                // The page comes first in the next read.
                 pages.truncate(number);
                 break;
             }
@@ -143,13 +144,13 @@ impl Tree {
     }
 }
 
-fn pages_up(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> Vec<Expected> {
+fn pages_up(index: &Snapshot, position: &Position, rest: &RemainingRange, most: usize) -> Vec<PlannedPage> {
     let start = match (position, &rest.low) {
         (Position::Over | Position::Limit(_), _) => return Vec::new(),
         (Position::Fence(key), _) | (Position::Bound, Bound::Included(key) | Bound::Excluded(key)) => key.as_slice(),
         (Position::Bound, Bound::Unbounded) => &[],
     };
-    let mut pages: Vec<Expected> = Vec::with_capacity(most);
+    let mut pages: Vec<PlannedPage> = Vec::with_capacity(most);
     let mut entries = index.ascend(start);
     while let Some((lower, mut segment)) = entries.next_walk() {
         let mut fence = lower.clone();
@@ -160,15 +161,15 @@ fn pages_up(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> 
             if let Some(last) = pages.last_mut() {
                 last.upper = Some(fence.clone());
             }
-            // The first page holds the start.
+            // The first page contains the start.
             if pages.len() == most || !rest.is_below_high(if pages.is_empty() { start } else { &fence }) {
                 return pages;
             }
-            pages.push(Expected {
+            pages.push(PlannedPage {
                 home,
                 lower: fence.clone(),
                 upper: None,
-                dirty: Nearest::default(),
+                dirty: DirtyOverlay::default(),
                 is_again: false,
             });
         }
@@ -176,7 +177,7 @@ fn pages_up(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> 
     pages
 }
 
-fn pages_down(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> Vec<Expected> {
+fn pages_down(index: &Snapshot, position: &Position, rest: &RemainingRange, most: usize) -> Vec<PlannedPage> {
     let (end, whole) = match (position, &rest.high) {
         (Position::Over | Position::Limit(_), _) => return Vec::new(),
         (Position::Fence(key), _) | (Position::Bound, Bound::Excluded(key)) => (key.as_slice(), false),
@@ -189,32 +190,32 @@ fn pages_down(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -
         let mut left = segment.base_count();
         if i == 0 {
             let position = segment.position_of(&lower, end);
-            // The page that begins at the end counts only if the end does.
+            // The page whose lower fence is the end counts only if the end is included.
             left = if !whole && segment.fence(&lower, position) == end { position } else { position + 1 };
             if left < segment.base_count() {
                 upper = Some(segment.fence(&lower, left));
             }
         }
         for position in (0..left).rev() {
-            if pages.len() == most || !rest.begins_below(upper.as_deref()) {
+            if pages.len() == most || !rest.may_begin_below(upper.as_deref()) {
                 return pages;
             }
             let begin = segment.fence(&lower, position);
             let end = upper.replace(begin.clone());
-            let home = segment.home(position);
-            pages.push(Expected { home, lower: begin, upper: end, dirty: Nearest::default(), is_again: false });
+            let home = segment.page_pair(position);
+            pages.push(PlannedPage { home, lower: begin, upper: end, dirty: DirtyOverlay::default(), is_again: false });
         }
     }
     pages
 }
 
-/// How many of the pages, the first in any case, so many requests can read.
-fn affordable(pages: &[Expected], requests: usize) -> usize {
+/// How many of the pages so many requests can read; at least the first.
+fn affordable(pages: &[PlannedPage], requests: usize) -> usize {
     let mut runs = Runs::default();
     let mut overflows = 0;
     let costly = pages.iter().skip_while(|expected| {
         runs.add(expected.home.page);
-        overflows += usize::from(expected.home.overflow != Home::NONE);
+        overflows += usize::from(expected.home.overflow != PagePair::NONE);
         runs.len() + overflows <= requests
     });
     let beyond = costly.count();

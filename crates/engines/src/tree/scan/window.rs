@@ -1,4 +1,4 @@
-//! The pages that one end of a scan has asked for and not gone through yet.
+//! The window of one end of a scan: pages that were requested and not visited yet.
 
 use std::collections::VecDeque;
 
@@ -11,12 +11,12 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 
 use super::{
-    super::{Tree, index::Home, space::Cause},
-    plan::{Expected, Position},
+    super::{Tree, index::PagePair, page_allocator::IoPurpose},
+    plan::{PlannedPage, Position},
 };
-use crate::{lengths::WIDEST, page_cache::Ticket, rest::Direction};
+use crate::{page_cache::Ticket, read_ahead::MAX_READ_PAGES, remaining_range::Direction};
 
-/// Pages that lie one behind the other in the file and are read by one request.
+/// Adjacent pages of the file, read by one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     first: u32,
@@ -28,31 +28,31 @@ impl Run {
         u64::from(self.first) + self.pages as u64
     }
 
-    /// With one more page, if that lies at either end.
+    /// The run extended by one page, if that is adjacent to either end.
     fn with(self, page: u32) -> Option<Run> {
         let first = if u64::from(page) + 1 == u64::from(self.first) { page } else { self.first };
         let beside = first == page || u64::from(page) == self.end();
-        (beside && self.pages < WIDEST).then_some(Run { first, pages: self.pages + 1 })
+        (beside && self.pages < MAX_READ_PAGES).then_some(Run { first, pages: self.pages + 1 })
     }
 
-    /// Without its first page, or the last one.
+    /// The run without its first page, or without its last.
     fn shortened(self, at_start: bool) -> Run {
         Run { first: self.first + u32::from(at_start), pages: self.pages - 1 }
     }
 
-    /// The block that holds it.
+    /// The size of the block that holds the run.
     fn size(self) -> Size {
         if self.pages == 1 { Size::Frame } else { Size::Slab }
     }
 
-    /// Where in the run's bytes a page is.
+    /// The offset of a page in the run's bytes.
     fn offset_of(self, page: u32) -> Option<usize> {
         let behind = page.checked_sub(self.first)? as usize;
         (behind < self.pages).then_some(behind * PAGE)
     }
 }
 
-/// Base pages, in the order of a scan, as runs.
+/// Base pages in scan order, grouped into runs.
 #[derive(Debug, Default)]
 pub(super) struct Runs(Vec<Run>);
 
@@ -69,57 +69,57 @@ impl Runs {
     }
 }
 
-/// One request and its memory, once it is answered; or a page of the page cache.
+/// One read request, with its memory once it is answered; or a page from the page cache.
 #[derive(Debug)]
 struct Read {
     run: Run,
     answer: Option<Result<Block>>,
-    /// When its pages were asked for, unless they come from the page cache.
-    tickets: Option<[Ticket; WIDEST]>,
+    /// The tickets of its pages, taken before the request; `None` for a page from the page cache.
+    tickets: Option<[Ticket; MAX_READ_PAGES]>,
 }
 
-/// A page within the memory of a batch.
+/// The position of a page in the memory of a batch.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spot {
+pub(super) struct PageSlot {
     read: usize,
     offset: usize,
 }
 
-/// Pages that were asked for together.
+/// Pages that were requested together.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// Those that were not come to yet.
-    pages: std::vec::IntoIter<Expected>,
+    /// Pages that were not visited yet.
+    pages: std::vec::IntoIter<PlannedPage>,
     reads: Vec<Read>,
     waiting: usize,
 }
 
 impl Batch {
-    /// Where a page is, or why it could not be read.
-    pub(super) fn find(&self, page: u32) -> Result<Spot> {
+    /// The position of a page, or the error of its read.
+    pub(super) fn find(&self, page: u32) -> Result<PageSlot> {
         let found = self.reads.iter().enumerate().find_map(|(i, read)| Some((i, read, read.run.offset_of(page)?)));
         match found {
-            Some((read, Read { answer: Some(Ok(_)), .. }, offset)) => Ok(Spot { read, offset }),
+            Some((read, Read { answer: Some(Ok(_)), .. }, offset)) => Ok(PageSlot { read, offset }),
             Some((_, Read { answer: Some(Err(error)), .. }, _)) => Err(error.clone()),
             _ => Err(Error::Invalid("a scan came to a page that it did not read".into())),
         }
     }
 
-    /// When a page that was found was asked for; `None` for one of the page cache.
-    pub(super) fn ticket(&self, at: Spot) -> Option<Ticket> {
+    /// The ticket of a page; `None` for one from the page cache.
+    pub(super) fn ticket(&self, at: PageSlot) -> Option<Ticket> {
         self.reads[at.read].tickets.map(|tickets| tickets[at.offset / PAGE])
     }
 
-    /// The bytes of a page that was found.
+    /// The bytes of a page.
     #[inline]
-    pub(super) fn bytes(&self, at: Spot) -> &[u8] {
+    pub(super) fn bytes(&self, at: PageSlot) -> &[u8] {
         match &self.reads[at.read].answer {
             Some(Ok(block)) => &block[at.offset..at.offset + PAGE],
             _ => &[],
         }
     }
 
-    pub(super) fn bytes_mut(&mut self, at: Spot) -> &mut [u8] {
+    pub(super) fn bytes_mut(&mut self, at: PageSlot) -> &mut [u8] {
         match &mut self.reads[at.read].answer {
             Some(Ok(block)) => &mut block[at.offset..at.offset + PAGE],
             _ => &mut [],
@@ -127,13 +127,12 @@ impl Batch {
     }
 }
 
-/// Batches, in the order of the scan, the first of which is gone through. Requests are in flight only while there is a
-/// queue.
+/// The batches in scan order; the first one is being visited. A queue exists only while requests are in flight.
 #[derive(Debug)]
 pub(super) struct Window {
     memory: Component,
     batches: VecDeque<Batch>,
-    /// Batches that were gone through; numbers the others in tags.
+    /// Number of batches that are done; tags number the others from here.
     gone: u64,
     queue: Option<Box<dyn Queue>>,
     done: Vec<Completion>,
@@ -153,7 +152,7 @@ impl Window {
         self.batches.iter().flat_map(|batch| &batch.reads).map(|read| read.run.size().bytes()).sum()
     }
 
-    /// Bytes of the copies of dirty records of all pages that were not come to yet.
+    /// Bytes of the copies of dirty records, for all pages that were not visited yet.
     pub(super) fn dirty_bytes(&self) -> usize {
         self.batches
             .iter()
@@ -162,7 +161,7 @@ impl Window {
             .sum()
     }
 
-    /// The batch that is gone through.
+    /// The batch that is being visited.
     #[inline]
     pub(super) fn first(&self) -> Option<&Batch> {
         self.batches.front()
@@ -172,7 +171,7 @@ impl Window {
         self.batches.front_mut()
     }
 
-    /// Drops the first batch if all of it was gone through.
+    /// Drops the first batch if all its pages were visited.
     pub(super) fn pass(&mut self) {
         if self.batches.front().is_some_and(|batch| batch.pages.len() == 0) {
             self.batches.pop_front();
@@ -180,24 +179,24 @@ impl Window {
         }
     }
 
-    /// Forgets everything, after waiting for what is in flight.
+    /// Drops all batches, after waiting for the requests in flight.
     pub(super) fn clear(&mut self) {
         self.queue = None;
         self.gone += self.batches.len() as u64;
         self.batches.clear();
     }
 
-    /// Asks for pages; gives where to read on, which is in the middle of them if memory is short. With `wait`, what one
-    /// request can bring is there when this returns.
+    /// Requests pages; returns where to continue, which is within these pages if memory is short. With
+    /// `wait`, a read that takes a single request is complete on return.
     pub(super) fn ask(
         &mut self,
         tree: &Tree,
-        mut pages: Vec<Expected>,
+        mut pages: Vec<PlannedPage>,
         direction: Direction,
         wait: bool,
     ) -> Result<Position> {
         let (reads, requests) = lease(tree, self.memory, &mut pages)?;
-        tree.store.file.traffic().read(Cause::Scan, requests.iter().map(|(i, _)| reads[*i].run.pages).sum());
+        tree.store.file.traffic().read(IoPurpose::Scan, requests.iter().map(|(i, _)| reads[*i].run.pages).sum());
         let position = pages.last().map_or(Position::Over, |last| Position::behind(last, direction));
         let mut batch = Batch { pages: pages.into_iter(), reads, waiting: requests.len() };
         if wait && batch.waiting == 1 {
@@ -221,8 +220,8 @@ impl Window {
         Ok(position)
     }
 
-    /// Waits for the first batch, and gives its next page.
-    pub(super) fn next(&mut self) -> Option<Expected> {
+    /// Waits for the first batch, and returns its next page.
+    pub(super) fn next(&mut self) -> Option<PlannedPage> {
         while self.batches.front()?.waiting > 0 {
             self.queue.as_mut()?.complete(1, &mut self.done);
             self.sort();
@@ -230,7 +229,7 @@ impl Window {
         self.batches.front_mut()?.pages.next()
     }
 
-    /// Sorts finished requests into their batches, and gives the queue back when nothing is in flight.
+    /// Assigns finished requests to their batches, and drops the queue when nothing is in flight.
     fn sort(&mut self) {
         for Completion { request, result } in self.done.drain(..) {
             let at = usize::try_from((request.tag >> 16) - self.gone).expect("a place in the window");
@@ -244,11 +243,11 @@ impl Window {
     }
 }
 
-/// Reads, and which of them are requests, each with its block.
+/// Reads, and the indexes of those that are requests, each with its block.
 type Leased = (Vec<Read>, Vec<(usize, Block)>);
 
-/// What brings some pages. Leaves all but the first page off if there is no memory for the others.
-fn lease(tree: &Tree, memory: Component, pages: &mut Vec<Expected>) -> Result<Leased> {
+/// Leases memory for reading some pages. Drops all but the first page if there is no memory for the others.
+fn lease(tree: &Tree, memory: Component, pages: &mut Vec<PlannedPage>) -> Result<Leased> {
     loop {
         match lease_all(tree, memory, &runs_of(pages)) {
             Ok(leased) => return Ok(leased),
@@ -272,8 +271,8 @@ fn lease_all(tree: &Tree, memory: Component, runs: &[Run]) -> Result<Leased> {
     Ok((reads, requests))
 }
 
-/// Takes the pages at both ends of a run that the page cache has; gives what is to be read: what it has between those
-/// costs less to read than a second request would.
+/// Takes the pages at both ends of a run from the page cache; returns the run that is left to read. Cached pages in its
+/// middle are read too, which costs less than a second request.
 fn find_cached(tree: &Tree, memory: Component, mut run: Run, reads: &mut Vec<Read>) -> Result<Run> {
     for at_start in [true, false] {
         while run.pages > 0 {
@@ -293,19 +292,19 @@ fn find_cached(tree: &Tree, memory: Component, mut run: Run, reads: &mut Vec<Rea
     Ok(run)
 }
 
-/// The state of the page cache before the pages of a run are read (invariant 18).
-fn tickets(tree: &Tree, run: Run) -> [Ticket; WIDEST] {
-    let mut tickets = [Ticket::default(); WIDEST];
+/// The tickets of the pages of a run, taken before it is read (invariant 18).
+fn tickets(tree: &Tree, run: Run) -> [Ticket; MAX_READ_PAGES] {
+    let mut tickets = [Ticket::default(); MAX_READ_PAGES];
     for (ticket, page) in tickets.iter_mut().zip(run.first..).take(run.pages) {
         *ticket = tree.pages.ticket(tree.page_id(page));
     }
     tickets
 }
 
-fn runs_of(pages: &[Expected]) -> Vec<Run> {
+fn runs_of(pages: &[PlannedPage]) -> Vec<Run> {
     let mut runs = Runs::default();
     pages.iter().for_each(|expected| runs.add(expected.home.page));
-    let overflows = pages.iter().map(|expected| expected.home.overflow).filter(|page| *page != Home::NONE);
+    let overflows = pages.iter().map(|expected| expected.home.overflow).filter(|page| *page != PagePair::NONE);
     runs.0.extend(overflows.map(|page| Run { first: page, pages: 1 }));
     runs.0
 }
@@ -322,7 +321,7 @@ fn request(tree: &Tree, run: Run, block: Block, tag: u64) -> Request {
 
 #[cfg(test)]
 mod tests {
-    use super::{Run, Runs, WIDEST};
+    use super::{MAX_READ_PAGES, Run, Runs};
 
     fn runs(pages: impl IntoIterator<Item = u32>) -> Vec<Run> {
         let mut runs = Runs::default();
@@ -334,7 +333,10 @@ mod tests {
     fn neighbours_are_one_request_in_either_direction() {
         let run = |first, pages| Run { first, pages };
         assert_eq!(runs([4, 5, 6, 9, 3, 2]), [run(4, 3), run(9, 1), run(2, 2)]);
-        assert_eq!(runs(100..100 + WIDEST as u32 + 1), [run(100, WIDEST), run(100 + WIDEST as u32, 1)]);
+        assert_eq!(
+            runs(100..100 + MAX_READ_PAGES as u32 + 1),
+            [run(100, MAX_READ_PAGES), run(100 + MAX_READ_PAGES as u32, 1)]
+        );
         assert_eq!(runs([u32::MAX - 1, 0, 1]), [run(u32::MAX - 1, 1), run(0, 2)]);
         assert_eq!([3, 4, 6, 7].map(|page| run(4, 3).offset_of(page)), [None, Some(0), Some(8192), None]);
     }

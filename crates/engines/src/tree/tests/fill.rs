@@ -1,42 +1,42 @@
-//! How many pages a range has while it grows (A9; decision 14, "Page fill").
+//! The number of pages of a range while it grows (A9; decision 14, "Page fill").
 
 use std::ops::Range;
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::world::{Records, World};
+use super::fixture::{Fixture, Records};
 use crate::tree::{PageFill, TreeOptions};
 
 const RECORDS: u32 = 8000;
-/// What comes in a round.
+/// Records added in a round.
 const TENTH: u32 = RECORDS / 10;
 const ROUNDS: u32 = 30;
-/// Rounds until pages are no more as they were planned first.
+/// Rounds until no page is as it was first planned.
 const SETTLED: usize = 10;
 
-/// Records of 148 bytes, whose keys are in no order.
+/// Records of 148 bytes with keys in random order.
 fn records(numbers: Range<u32>) -> Records {
     let key = |number| [&SmallRng::seed_from_u64(number).random::<u64>().to_be_bytes()[..], b"of 20 bytes "].concat();
     numbers.map(|number| (key(number.into()), Some(vec![7; 128]))).collect()
 }
 
-fn pages(world: &World) -> u64 {
+fn pages(fixture: &Fixture) -> u64 {
     let base: u64 =
-        world.tree.store.index.snapshot().ascend(&[]).map(|(_, segment)| u64::from(segment.base_count())).sum();
-    base + world.tree.store.overflow_pages()
+        fixture.tree.store.index.snapshot().ascend(&[]).map(|(_, segment)| u64::from(segment.base_count())).sum();
+    base + fixture.tree.store.overflow_pages()
 }
 
-/// Pages for 1000 records, the mean of the rounds in which a range gets a tenth of what it had, in so many steps, and
-/// what the worst has above it.
+/// Pages for 1000 records while a range grows by a tenth of its first size in each round, in so many steps: the mean
+/// over the rounds, and the relative excess of the worst round.
 fn waves(page_fill: PageFill, steps: u32) -> (f64, f64) {
-    let world = World::filled(1, TreeOptions::default(), page_fill);
-    world.absorb(&records(0..RECORDS)).unwrap();
+    let fixture = Fixture::filled(1, TreeOptions::default(), page_fill);
+    fixture.ingest(&records(0..RECORDS)).unwrap();
     let step = TENTH / steps;
     let mut rounds = Vec::new();
     for records_before in (RECORDS..).step_by(TENTH as usize).take(ROUNDS as usize) {
         let numbers = |number| records_before + number * step..records_before + (number + 1) * step;
-        (0..steps).for_each(|number| assert_eq!(world.absorb(&records(numbers(number))).unwrap(), u64::from(step)));
-        rounds.push(pages(&world) as f64 * 1000.0 / f64::from(records_before + TENTH));
+        (0..steps).for_each(|number| assert_eq!(fixture.ingest(&records(numbers(number))).unwrap(), u64::from(step)));
+        rounds.push(pages(&fixture) as f64 * 1000.0 / f64::from(records_before + TENTH));
     }
     let rounds = &rounds[SETTLED..];
     let (mean, worst) = (
@@ -46,8 +46,8 @@ fn waves(page_fill: PageFill, steps: u32) -> (f64, f64) {
     (mean, worst / mean - 1.0)
 }
 
-/// Whole segments are planned again, or records go into their pages, and into overflow pages until those are full.
-/// Neither comes in waves, so spread pages are nothing but more of them.
+/// Whole segments are rebuilt, or records go into their pages, and into overflow pages until those are full. Neither
+/// makes the number of pages oscillate, so spreading only adds pages.
 #[test]
 fn pages_of_a_range_that_grows_do_not_come_in_waves() {
     for (steps, most) in [(1, 0.02), (20, 0.05)] {
@@ -59,13 +59,13 @@ fn pages_of_a_range_that_grows_do_not_come_in_waves() {
     }
 }
 
-/// Nothing but what is in pages says how full they are.
+/// The fill of pages depends only on their content.
 #[test]
 fn the_same_records_make_the_same_spread_pages() {
     let fences = |seed| {
-        let world = World::filled(seed, TreeOptions::default(), PageFill::Spread);
-        world.absorb(&records(0..RECORDS)).unwrap();
-        world.fences()
+        let fixture = Fixture::filled(seed, TreeOptions::default(), PageFill::Spread);
+        fixture.ingest(&records(0..RECORDS)).unwrap();
+        fixture.fences()
     };
     assert_eq!(fences(1), fences(2));
 }

@@ -1,5 +1,5 @@
-//! Lines that are not those of their pages, as somebody writes them into an index who wants harm: sound by their form,
-//! and of other keys.
+//! Placement lines that do not match their pages, as an attacker could write them into an index: well-formed, but for
+//! other keys.
 
 use std::{
     ops::Bound,
@@ -10,13 +10,13 @@ use std::{
 
 use ecotone_substrate::{Error, model::Line};
 
-use super::world::{Records, World};
+use super::fixture::{Fixture, Records};
 use crate::{
     engine::Ordered,
-    rest::Direction,
+    remaining_range::Direction,
     tree::{
         Tree, TreeOptions,
-        index::{Change, Placement, Segment},
+        index::{IndexEdit, Placement, Segment},
     },
 };
 
@@ -25,7 +25,7 @@ fn records() -> Records {
     (0..4_000).map(|number| (key(number), Some(vec![number as u8; 60]))).collect()
 }
 
-/// Other lines than this, and others of the same keys.
+/// Lines that differ from this one, and other lines for the same keys.
 fn changed(skip: u16, line: Line) -> Vec<Placement> {
     let (slope, intercept) = (line.slope(), line.intercept());
     let lines = [
@@ -46,11 +46,12 @@ fn changed(skip: u16, line: Line) -> Vec<Placement> {
 
 fn replace(tree: &Tree, lower: &[u8], segment: Segment) {
     let index = &tree.store.index;
-    let change = Change { remove: vec![lower.to_vec()], insert: vec![(lower.to_vec(), segment)], ..Change::default() };
+    let change =
+        IndexEdit { remove: vec![lower.to_vec()], insert: vec![(lower.to_vec(), segment)], ..IndexEdit::default() };
     index.install(index.prepare(&change).unwrap());
 }
 
-/// How many records a scan gives, and how it ends. One that does not end fails the test.
+/// Scans the tree; returns the number of records and the result. A scan that does not end fails the test.
 fn scan(tree: &Arc<Tree>, direction: Direction) -> Result<usize, Error> {
     let (tree, (ended, end)) = (tree.clone(), mpsc::channel());
     #[expect(clippy::disallowed_methods, reason = "a scope waits for threads that never end")]
@@ -71,7 +72,7 @@ fn scan(tree: &Arc<Tree>, direction: Direction) -> Result<usize, Error> {
     end.recv_timeout(Duration::from_secs(60)).expect("the scan ends")
 }
 
-/// Gets some of the keys; one that is not where its line says is an error, never absent.
+/// Gets some of the keys. A key that is not where its line says is an error, never reported as absent.
 fn get(tree: &Tree, records: &Records) -> Result<(), Error> {
     for (key, expected) in records.iter().step_by(17) {
         let mut value = Vec::new();
@@ -92,25 +93,25 @@ fn is_refused<T>(outcome: Result<T, Error>, passed: impl FnOnce(T)) -> bool {
 
 #[test]
 fn trap_04_gets_and_scans_over_lines_of_other_keys_end_with_an_error() {
-    let (world, records) = (World::new(1, TreeOptions::default()), records());
-    world.absorb(&records).unwrap();
+    let (fixture, records) = (Fixture::new(1, TreeOptions::default()), records());
+    fixture.ingest(&records).unwrap();
     let (mut lines, mut refused, mut missed) = (0, 0, 0);
-    for (lower, segment) in world.tree.store.index.snapshot().ascend(&[]) {
+    for (lower, segment) in fixture.tree.store.index.snapshot().ascend(&[]) {
         let Placement::Line { skip, line } = &segment.placement else { continue };
         lines += 1;
         for placement in changed(*skip, *line) {
-            replace(&world.tree, &lower, Segment::placed(segment.page, segment.base_count(), placement));
+            replace(&fixture.tree, &lower, Segment::placed(segment.page, segment.base_count(), placement));
             for direction in [Direction::Up, Direction::Down] {
                 let whole = |passed| assert_eq!(passed, records.len());
-                refused += usize::from(is_refused(scan(&world.tree, direction), whole));
+                refused += usize::from(is_refused(scan(&fixture.tree, direction), whole));
             }
-            missed += usize::from(is_refused(get(&world.tree, &records), |()| ()));
+            missed += usize::from(is_refused(get(&fixture.tree, &records), |()| ()));
         }
-        replace(&world.tree, &lower, segment.clone());
+        replace(&fixture.tree, &lower, segment.clone());
     }
     assert!(
         lines > 0 && refused > 10 * lines && missed > 5 * lines,
         "{refused} scans and {missed} gets, of {lines} lines"
     );
-    assert_eq!(scan(&world.tree, Direction::Up).unwrap(), records.len());
+    assert_eq!(scan(&fixture.tree, Direction::Up).unwrap(), records.len());
 }

@@ -1,8 +1,8 @@
-//! Trees whose records come from elsewhere, as the adaptive engine's do.
+//! Tests of trees whose records are ingested, as by the adaptive engine.
 
-mod absorb;
 mod arrivals;
-mod carve;
+mod clear_range;
 mod fill;
+mod fixture;
+mod ingest;
 mod lines;
-mod world;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::{Error, Result, limits::SECTOR, storage::*};
 
-/// What was asked of the disk, in order.
+/// Events of the disk, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     Write(FileId, u64),
@@ -60,7 +60,7 @@ impl Fake {
         self.state.lock().full = true;
     }
 
-    /// Power fails: of everything unsynced, only the sectors that `keeps` chooses survive. The disk works again.
+    /// Power fails: of all unsynced sectors, only those that `keeps` chooses survive. The disk works again.
     pub(super) fn crash(&self, mut keeps: impl FnMut() -> bool) {
         let mut state = self.state.lock();
         state.stop_at = None;
@@ -202,7 +202,7 @@ impl File for FakeFile {
     fn forget(&self, _: u64, _: u64) {}
 }
 
-/// Does everything at once, and gives it back in the wrong order.
+/// Completes every request at once, and returns the completions in the wrong order.
 #[derive(Debug, Default)]
 struct FakeQueue {
     done: Vec<Completion>,

@@ -9,14 +9,14 @@ use self::fake::{Event, Fake};
 use super::*;
 use crate::{
     memory::Component,
-    page::{Page, PageBuilder, PageKind, Place, RecordKind},
+    page::{Page, PageAddress, PageBuilder, PageKind, RecordKind},
 };
 
 const PAGES: FileId = FileId::Pages(1);
 const OTHER: FileId = FileId::Pages(2);
 
 /// A database with two page files of old pages, and everything to write new ones.
-struct House {
+struct Fixture {
     disk: Arc<Fake>,
     storage: Arc<dyn Storage>,
     memory: Arc<Memory>,
@@ -24,7 +24,7 @@ struct House {
     double_write: DoubleWrite,
 }
 
-impl House {
+impl Fixture {
     /// Every page of both files is there, with content 0.
     fn new(pages: u32) -> Self {
         let disk = Fake::new();
@@ -37,7 +37,7 @@ impl House {
             (0..pages).for_each(|page| file.write(&content(id, page, 0), u64::from(page) * PAGE as u64).unwrap());
             file.sync().unwrap();
         }
-        House { disk, storage, memory, health, double_write }
+        Fixture { disk, storage, memory, health, double_write }
     }
 
     fn page_write(&self, id: FileId, page: u32, old: u64, new: u64) -> PageWrite {
@@ -73,14 +73,14 @@ impl House {
     fn in_place(&self, id: FileId, page: u32) -> Option<u64> {
         let mut bytes = vec![0; PAGE];
         self.storage.open(id, Access::Direct).unwrap().read(&mut bytes, u64::from(page) * PAGE as u64).unwrap();
-        Some(Page::parse(&bytes, Place { file: id.identity(), page }).ok()?.sequence())
+        Some(Page::parse(&bytes, PageAddress { file: id.identity(), page }).ok()?.sequence())
     }
 }
 
 /// A page with a content that depends on `version`, which is also its sequence.
 fn content(id: FileId, page: u32, version: u64) -> Vec<u8> {
     let mut bytes = vec![0; PAGE];
-    let place = Place { file: id.identity(), page };
+    let place = PageAddress { file: id.identity(), page };
     let mut builder = PageBuilder::new(&mut bytes, place, PageKind::Bucket, 0, b"", None);
     for i in 0..30_u64 {
         let value = vec![(i + version * (i % 4)) as u8; 60 + (version % 9) as usize];
@@ -111,10 +111,11 @@ fn sectors_that_differ() {
 
 #[test]
 fn the_area_is_synced_before_and_the_pages_after() {
-    let house = House::new(3);
-    let before = house.disk.events().len();
+    let fixture = Fixture::new(3);
+    let before = fixture.disk.events().len();
     let given = [(PAGES, 2, 5), (OTHER, 0, 6), (PAGES, 1, 7)];
-    let back = house.write(given.iter().map(|&(id, page, new)| house.page_write(id, page, 0, new)).collect()).unwrap();
+    let back =
+        fixture.write(given.iter().map(|&(id, page, new)| fixture.page_write(id, page, 0, new)).collect()).unwrap();
     let area = FileId::Double(0);
     let page = PAGE as u64;
     let expected = [
@@ -126,17 +127,17 @@ fn the_area_is_synced_before_and_the_pages_after() {
         Event::Sync(PAGES),
         Event::Sync(OTHER),
     ];
-    assert_eq!(house.disk.events()[before..], expected);
+    assert_eq!(fixture.disk.events()[before..], expected);
     for (write, (id, page, new)) in back.iter().zip(given) {
         assert_eq!((write.file.id(), write.page, &write.block[..]), (id, page, &content(id, page, new)[..]));
         assert_eq!(write.sectors, changed_sectors(&content(id, page, 0), &write.block));
-        assert_eq!(house.in_place(id, page), Some(new));
+        assert_eq!(fixture.in_place(id, page), Some(new));
     }
 }
 
 #[test]
 fn creation_is_durable() {
-    let events = House::new(0).disk.events();
+    let events = Fixture::new(0).disk.events();
     let area = FileId::Double(0);
     assert!(events.starts_with(&[Event::Write(area, 0)]));
     let sync = events.iter().position(|event| *event == Event::Sync(area)).unwrap();
@@ -146,54 +147,61 @@ fn creation_is_durable() {
 type Versions = [[u64; 8]; 2];
 
 /// A batch of random pages, with versions from `batch * 10` on.
-fn random_batch(house: &House, versions: &mut Versions, batch: u64, next: &mut impl FnMut() -> u64) -> Vec<PageWrite> {
+fn random_batch(
+    fixture: &Fixture,
+    versions: &mut Versions,
+    batch: u64,
+    next: &mut impl FnMut() -> u64,
+) -> Vec<PageWrite> {
     let mut writes = Vec::new();
     for (f, page) in (0..16).map(|i| (i / 8, i % 8)).filter(|_| next().is_multiple_of(3)).collect::<Vec<_>>() {
         let (old, new) = (versions[f][page], batch * 10 + next() % 10);
-        writes.push(house.page_write([PAGES, OTHER][f], page as u32, old, new));
+        writes.push(fixture.page_write([PAGES, OTHER][f], page as u32, old, new));
         versions[f][page] = new;
     }
     writes
 }
 
-/// Some batches, the last one cut off by a crash at its event `stop`. Gives whether the crash came before its end.
+/// Writes some batches. A crash cuts off the last one at its event `stop`. Returns whether the crash came before its
+/// end.
 fn crash_in_the_last_batch(seed: u64, stop: usize) -> bool {
     let mut next = choices(seed);
-    let (mut house, mut versions) = (House::new(8), Versions::default());
+    let (mut fixture, mut versions) = (Fixture::new(8), Versions::default());
     let batches = 1 + next() % 3;
     for batch in 1..=batches {
-        let writes = random_batch(&house, &mut versions, batch, &mut next);
-        house.disk.stop_after((batch == batches).then_some(stop));
-        if let Err(error) = house.write(writes) {
+        let writes = random_batch(&fixture, &mut versions, batch, &mut next);
+        fixture.disk.stop_after((batch == batches).then_some(stop));
+        if let Err(error) = fixture.write(writes) {
             assert_eq!(batch, batches, "only the last batch is cut off: {error}");
-            assert!(matches!(house.write(Vec::new()), Err(crate::Error::Poisoned { .. })));
-            crash_and_repair(&mut house, &mut next, &versions, batch);
+            assert!(matches!(fixture.write(Vec::new()), Err(crate::Error::Poisoned { .. })));
+            crash_and_repair(&mut fixture, &mut next, &versions, batch);
             return true;
         }
     }
-    house.disk.crash(|| false);
-    check(&house, &versions, 0);
+    fixture.disk.crash(|| false);
+    check(&fixture, &versions, 0);
     false
 }
 
 /// Half of the time the repair crashes as well.
-fn crash_and_repair(house: &mut House, next: &mut impl FnMut() -> u64, versions: &Versions, batch: u64) {
-    house.disk.crash(|| next().is_multiple_of(2));
+fn crash_and_repair(fixture: &mut Fixture, next: &mut impl FnMut() -> u64, versions: &Versions, batch: u64) {
+    fixture.disk.crash(|| next().is_multiple_of(2));
     if next().is_multiple_of(2) {
-        house.disk.stop_after(Some((next() % 4) as usize));
-        let _ = house.repair();
-        house.disk.crash(|| next().is_multiple_of(2));
+        fixture.disk.stop_after(Some((next() % 4) as usize));
+        let _ = fixture.repair();
+        fixture.disk.crash(|| next().is_multiple_of(2));
     }
-    house.repair().unwrap();
-    check(house, versions, batch);
-    assert_eq!(house.repair().unwrap().repaired, 0, "nothing is left to repair");
+    fixture.repair().unwrap();
+    check(fixture, versions, batch);
+    assert_eq!(fixture.repair().unwrap().repaired, 0, "nothing is left to repair");
 }
 
-/// Every page is whole, and new unless the batch that was cut off had it.
-fn check(house: &House, versions: &Versions, cut_off: u64) {
+/// Every page is whole, and new unless it was in the batch that was cut off.
+fn check(fixture: &Fixture, versions: &Versions, cut_off: u64) {
     for (f, page) in (0..16).map(|i| (i / 8, i % 8)) {
-        let found =
-            house.in_place([PAGES, OTHER][f], page as u32).unwrap_or_else(|| panic!("page {page} of file {f} is torn"));
+        let found = fixture
+            .in_place([PAGES, OTHER][f], page as u32)
+            .unwrap_or_else(|| panic!("page {page} of file {f} is torn"));
         let newest = versions[f][page];
         assert!(found == newest || (newest / 10 == cut_off && found < newest), "page {page} has {found}, not {newest}");
     }
@@ -217,22 +225,22 @@ fn a_crash_at_any_request_leaves_whole_pages() {
 
 #[test]
 fn the_largest_batch_is_protected() {
-    let mut house = House::new(256);
-    let mut all: Vec<_> = (0..256).map(|page| house.page_write(PAGES, page, 0, 3)).collect();
+    let mut fixture = Fixture::new(256);
+    let mut all: Vec<_> = (0..256).map(|page| fixture.page_write(PAGES, page, 0, 3)).collect();
     all.iter_mut().for_each(|write| write.sectors = 0xff);
-    let before = house.disk.events().len();
-    house.write(all).unwrap();
-    let area_writes = house.disk.events()[before..]
+    let before = fixture.disk.events().len();
+    fixture.write(all).unwrap();
+    let area_writes = fixture.disk.events()[before..]
         .iter()
         .filter(|event| matches!(event, Event::Write(FileId::Double(0), _)))
         .count();
     assert_eq!(area_writes, 17, "one request a block");
-    let file = house.storage.open(PAGES, Access::Direct).unwrap();
+    let file = fixture.storage.open(PAGES, Access::Direct).unwrap();
     for page in 0..256 {
         file.write(&vec![0xab; PAGE], page * PAGE as u64).unwrap();
     }
-    assert_eq!(house.repair().unwrap(), Repaired { pages: 256, repaired: 256 });
-    assert!((0..256).all(|page| house.in_place(PAGES, page) == Some(3)));
+    assert_eq!(fixture.repair().unwrap(), Repaired { pages: 256, repaired: 256 });
+    assert!((0..256).all(|page| fixture.in_place(PAGES, page) == Some(3)));
 }
 
 #[test]

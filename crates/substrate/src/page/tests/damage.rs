@@ -1,4 +1,4 @@
-//! Pages that are not what the builder made.
+//! Pages that differ from the builder's.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -11,7 +11,7 @@ fn sample() -> Vec<u8> {
     build(b"user0", Some(b"user1"), &records)
 }
 
-/// Calls everything that reads. None of it may panic.
+/// Calls every reading function. None may panic.
 fn read_everything(bytes: &[u8]) -> bool {
     let Ok(page) = Page::parse(bytes, PLACE) else { return false };
     let (mut key, mut keys) = (Vec::new(), vec![Vec::new(), vec![0xff; 40], page.lower().to_vec()]);
@@ -41,7 +41,7 @@ fn every_flipped_bit_is_noticed() {
 #[test]
 fn a_page_elsewhere_is_noticed() {
     let bytes = sample();
-    for place in [Place { page: PLACE.page + 1, ..PLACE }, Place { file: PLACE.file + 1, ..PLACE }] {
+    for place in [PageAddress { page: PLACE.page + 1, ..PLACE }, PageAddress { file: PLACE.file + 1, ..PLACE }] {
         assert_eq!(Page::parse(&bytes, place).unwrap_err(), PageError::Checksum);
     }
     assert_eq!(Page::parse(&[0; PAGE], PLACE).unwrap_err(), PageError::Checksum, "never written");
@@ -63,7 +63,7 @@ fn damage_is_an_error_with_its_place() {
     assert_eq!(error.to_string(), "pages.3 is corrupt at byte 17592186040320: the page checksum does not match");
 }
 
-/// The sample with some bytes changed and the checksum put right.
+/// The sample with some bytes changed and the checksum corrected.
 fn forged(changes: &[(usize, u8)]) -> Vec<u8> {
     let mut bytes = sample();
     for &(at, byte) in changes {
@@ -145,7 +145,7 @@ fn a_check_finds_keys_out_of_order() {
     }
 }
 
-/// Cheaper than a random vector of proptest's, and nothing in it is worth shrinking.
+/// Cheaper than a random vector of proptest's, and shrinking would not help.
 fn random_page(seed: u64) -> Vec<u8> {
     let words = (0..PAGE as u64 / 8)
         .map(|i| (seed ^ i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9));

@@ -5,7 +5,7 @@ mod model;
 use super::*;
 use crate::limits::{MAX_KEY, MAX_RECORD, PAGE};
 
-const PLACE: Place = Place { file: 4 << 56 | 7, page: 9 };
+const PLACE: PageAddress = PageAddress { file: 4 << 56 | 7, page: 9 };
 
 /// A page of values (or, where the value is `None`, tombstones), which must fit.
 fn build(lower: &[u8], upper: Option<&[u8]>, records: &[(&[u8], Option<&[u8]>)]) -> Vec<u8> {
@@ -77,7 +77,7 @@ fn keys_outside_of_the_prefix_stand_before_or_behind() {
 #[test]
 fn a_sealed_page_has_its_new_place() {
     let mut bytes = build(b"", None, &[(b"a", Some(b"b"))]);
-    let place = Place { file: 5, page: 6 };
+    let place = PageAddress { file: 5, page: 6 };
     seal(&mut bytes, place, 77);
     assert_eq!(Page::parse(&bytes, PLACE).unwrap_err(), PageError::Checksum);
     let page = Page::parse(&bytes, place).unwrap();

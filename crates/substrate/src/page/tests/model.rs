@@ -45,7 +45,7 @@ fn case() -> impl Strategy<Value = Case> {
     })
 }
 
-/// Builds the page until the first record that does not fit. Gives what is in it.
+/// Builds the page until the first record that does not fit. Returns its contents.
 fn fill(case: &Case, buf: &mut [u8]) -> Model {
     let upper = case.upper.as_deref();
     let mut builder = PageBuilder::new(buf, PLACE, PageKind::Overflow, 3, &case.lower, upper);

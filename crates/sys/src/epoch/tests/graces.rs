@@ -1,10 +1,10 @@
-//! Actions, values and pins, one thread after the other and all at once.
+//! Tests of actions, values and pins, in sequence and in parallel.
 
 use std::{panic::AssertUnwindSafe, panic::catch_unwind, sync::atomic::AtomicBool, sync::mpsc, thread};
 
 use super::super::*;
 
-/// Counts in how many values it lives, and notices when one is used that is gone.
+/// Counts its live values, and notices a use after the drop.
 struct Tracked {
     alive: AtomicBool,
     living: Arc<AtomicUsize>,
@@ -98,7 +98,7 @@ fn a_replaced_value_lives_until_the_pins_of_its_time_are_gone() {
 fn what_waits_when_a_domain_ends_is_done_then() {
     let (domain, done) = (Domain::new(), Arc::new(AtomicUsize::new(0)));
     let waiting = domain.waiting.lock();
-    // The pin finds the lock taken, as it may at the last moment of a domain.
+    // The pin finds the lock taken, as may happen at the last moment of a domain.
     domain.count.store(1, Ordering::Relaxed);
     drop(domain.pin());
     drop(waiting);

@@ -1,4 +1,4 @@
-//! Pins and graces.
+//! Tests of pins and grace periods.
 
 #[cfg(not(any(feature = "shuttle", feature = "loom")))]
 mod graces;

@@ -1,4 +1,4 @@
-//! All orders of pins, swaps and their graces, by loom (decision 10, M1).
+//! All orders of pins, swaps and their grace periods, by loom (decision 10, M1).
 
 use super::super::*;
 use crate::primitive::{
@@ -8,13 +8,13 @@ use crate::primitive::{
 
 const READERS: usize = 2;
 
-/// A value with marks that its readers set, and whether it is gone, which outlives it.
+/// A value with marks that its readers set, and a flag for its end that outlives the value.
 struct Value {
     marks: [AtomicBool; READERS],
     gone: Arc<AtomicBool>,
 }
 
-struct World {
+struct Fixture {
     domain: Arc<Domain>,
     slot: Slot<Value>,
     gone: Arc<AtomicBool>,
@@ -23,15 +23,15 @@ struct World {
     runs: Arc<AtomicUsize>,
 }
 
-impl World {
-    fn new() -> Arc<World> {
+impl Fixture {
+    fn new() -> Arc<Fixture> {
         let (domain, gone) = (Domain::new(), Arc::new(AtomicBool::new(false)));
         let value = Value { marks: Default::default(), gone: gone.clone() };
         let slot = Slot::new(&domain, Some(Box::new(value)));
-        Arc::new(World { domain, slot, gone, seen: Arc::default(), runs: Arc::default() })
+        Arc::new(Fixture { domain, slot, gone, seen: Arc::default(), runs: Arc::default() })
     }
 
-    /// Looks at the value and leaves a mark in it, without an order of its own. Whether it was there.
+    /// Reads the value and sets a mark in it, with relaxed order. Returns whether there was a value.
     fn read(&self, reader: usize) -> bool {
         let pin = self.domain.pin();
         let Some(value) = self.slot.load(&pin) else { return false };
@@ -59,21 +59,21 @@ fn all_orders(preemptions: Option<usize>, work: impl Fn() + Send + Sync + 'stati
 }
 
 fn readers_beside_a_swap(readers: usize, turns: usize) {
-    let world = World::new();
+    let fixture = Fixture::new();
     let threads: Vec<_> = (0..readers)
         .map(|reader| {
-            let world = world.clone();
-            // Each turn after the first uses a place again.
-            thread::spawn(move || (0..turns).map(|_| world.read(reader)).fold(false, |any, read| any | read))
+            let fixture = fixture.clone();
+            // Each round after the first uses a place again.
+            thread::spawn(move || (0..turns).map(|_| fixture.read(reader)).fold(false, |any, read| any | read))
         })
         .collect();
-    world.replace();
+    fixture.replace();
     let read: Vec<bool> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-    world.domain.drain();
-    assert!(world.gone.load(Ordering::Relaxed) && world.runs.load(Ordering::Relaxed) == 1);
+    fixture.domain.drain();
+    assert!(fixture.gone.load(Ordering::Relaxed) && fixture.runs.load(Ordering::Relaxed) == 1);
     for (reader, read) in read.into_iter().enumerate() {
         assert_eq!(
-            world.seen[reader].load(Ordering::Relaxed),
+            fixture.seen[reader].load(Ordering::Relaxed),
             read,
             "what a pinned thread wrote comes before the action"
         );
@@ -86,7 +86,7 @@ fn a_value_is_gone_once_and_after_the_pins_that_saw_it() {
     all_orders(Some(3), || readers_beside_a_swap(2, 1));
 }
 
-/// Two bumps by two threads, and a pin: what each made unreachable is so in its own action.
+/// Two bumps by two threads, and a pin: data that a thread made unreachable is unreachable in its own action.
 #[test]
 fn two_graces_at_once_run_each_action_once() {
     all_orders(Some(3), || {

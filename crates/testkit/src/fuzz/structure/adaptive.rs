@@ -1,36 +1,36 @@
-//! Of an adaptive keyspace: its covers, and the tables that count beside them.
+//! Manifests of an adaptive keyspace: its paged ranges, and its visible tables.
 
 use ecotone_engines::{
     adaptive::blob::Blob,
     lsm::{
         LsmOptions, blob,
-        structure::{Place, Structure},
+        manifest::{LevelManifest, RunId},
     },
 };
 
 use super::lsm::{after, root as root_of_lsm};
 
-/// What stands before a change of tables and covers.
+/// The byte in front of a version edit of tables and paged ranges.
 const TABLES: u8 = 1;
 
-/// A root, and behind it records of changes of tables and covers that follow each other; before each its length in two
-/// bytes. A root and a record have one form alone, and what fits together before a change that fits does so afterwards:
-/// covers are disjoint, a run that comes next is above all floors, and all comes back from a root. Tells how many of
-/// them are whole.
+/// Decodes a root and the version edits of tables and paged ranges that follow it; each is preceded by its length in
+/// two bytes. A root and a record have only one encoding. A consistent manifest stays consistent after an edit that
+/// fits: paged ranges are disjoint, the next run added is not superseded, and the manifest comes back from its root.
+/// Returns how many of them are whole.
 ///
 /// # Panics
-/// If that is not so.
+/// If a whole root or record breaks these rules.
 pub fn history(input: &[u8]) -> usize {
     super::history(input, root, change)
 }
 
-type State = (Blob, LsmOptions, Structure);
+type State = (Blob, LsmOptions, LevelManifest);
 
 fn root(bytes: &[u8]) -> Option<State> {
     let blob = Blob::decode(bytes).ok()?;
     assert!(blob.encode() == bytes, "a root has another form");
     let (options, tables) = root_of_lsm(&blob.lsm)?;
-    let structure = tables.covered(blob.covers.clone());
+    let structure = tables.with_paged_ranges(blob.paged_ranges.clone());
     check(&structure);
     Some((blob, options, structure))
 }
@@ -39,19 +39,26 @@ fn change((blob, options, structure): State, record: &[u8]) -> Option<State> {
     let (_, body) = record.split_first().filter(|(part, _)| **part == TABLES)?;
     let structure = after(structure, body)?;
     check(&structure);
-    let blob = Blob { covers: structure.covers().as_ref().clone(), lsm: blob::encode(options, &structure), ..blob };
+    let blob = Blob {
+        paged_ranges: structure.paged_ranges().as_ref().clone(),
+        lsm: blob::encode(options, &structure),
+        ..blob
+    };
     let (same, _, back) = root(&blob.encode()).expect("a root is read again");
     assert!((&same, &back) == (&blob, &structure), "what was changed does not come back");
     Some((blob, options, structure))
 }
 
-/// What is so of all covers.
-fn check(structure: &Structure) {
+/// Checks the invariants of all paged ranges.
+fn check(structure: &LevelManifest) {
     let (mut end, next) = (&[][..], structure.next_ordinal());
-    for cover in structure.covers().iter() {
-        let (lower, upper) = cover.bounds();
+    for paged_range in structure.paged_ranges().iter() {
+        let (lower, upper) = paged_range.bounds();
         assert!(end <= lower && lower < upper, "covers have keys in common, or none");
-        assert!(cover.floor().is_none_or(|floor| floor > Place::Run(next)), "what comes next would not count");
+        assert!(
+            paged_range.superseded_from().is_none_or(|superseded_from| superseded_from > RunId::L0(next)),
+            "what added next would not count"
+        );
         end = upper;
     }
 }

@@ -1,31 +1,31 @@
-//! Of a hash keyspace.
+//! Manifests of a hash keyspace.
 
 use std::collections::BTreeSet;
 
 use ecotone_engines::hash::{
     HashOptions, blob,
-    structure::{Change, Structure},
+    structure::{HashManifest, ManifestEdit},
 };
 
-/// A root, and behind it records of changes that follow each other; before each its length in two bytes. A root and a
-/// record have one form alone, and what fits together before a change that fits does so afterwards. Tells how many of
+/// Decodes a root and the manifest edits that follow it; each is preceded by its length in two bytes. A root and a
+/// record have only one encoding. A consistent manifest stays consistent after an edit that fits. Returns how many of
 /// them are whole.
 ///
 /// # Panics
-/// If that is not so.
+/// If a whole root or record breaks these rules.
 pub fn history(input: &[u8]) -> usize {
     super::history(input, root, change)
 }
 
-/// The form of before has no options, so it comes back in another one.
-fn root(bytes: &[u8]) -> Option<(HashOptions, Structure)> {
+/// The older encoding has no options, so it comes back in the newer encoding.
+fn root(bytes: &[u8]) -> Option<(HashOptions, HashManifest)> {
     let (options, structure) = blob::decode(bytes).ok()?;
     assert!(bytes[0] == 1 || blob::encode(options, &structure) == bytes, "a root has another form");
     Some((options, structure))
 }
 
-fn change((options, structure): (HashOptions, Structure), body: &[u8]) -> Option<(HashOptions, Structure)> {
-    let change = Change::decode(body).ok()?;
+fn change((options, structure): (HashOptions, HashManifest), body: &[u8]) -> Option<(HashOptions, HashManifest)> {
+    let change = ManifestEdit::decode(body).ok()?;
     assert!(change.encode() == body, "a record has another form");
     let (after, gone) = structure.after(&change).ok()?;
     let (before, now) = (numbers(&structure), numbers(&after));
@@ -36,11 +36,11 @@ fn change((options, structure): (HashOptions, Structure), body: &[u8]) -> Option
     Some((options, after))
 }
 
-fn numbers(structure: &Structure) -> BTreeSet<u32> {
+fn numbers(structure: &HashManifest) -> BTreeSet<u32> {
     structure.numbers().collect()
 }
 
-/// Whether the change is that a segment comes, which may be too late.
-fn comes(change: &Change, number: u32) -> bool {
-    matches!(change, Change::Segment(segment) if segment.file.number == number)
+/// Whether the edit adds this segment, which may be too late.
+fn comes(change: &ManifestEdit, number: u32) -> bool {
+    matches!(change, ManifestEdit::Segment(segment) if segment.file.number == number)
 }

@@ -1,11 +1,11 @@
-//! Roots and structural records.
+//! Fuzz bodies for roots and structural records.
 
 pub mod adaptive;
 pub mod hash;
 pub mod lsm;
 
-/// A root, and behind it records of changes that follow each other; before each its length in two bytes. Tells how many
-/// of them are whole.
+/// Decodes a root and the records of changes that follow it; each is preceded by its length in two bytes. Returns how
+/// many of them are whole.
 fn history<S>(mut input: &[u8], root: impl Fn(&[u8]) -> Option<S>, change: impl Fn(S, &[u8]) -> Option<S>) -> usize {
     let mut structure = next(&mut input).and_then(root);
     let mut whole = 0;

@@ -1,4 +1,4 @@
-//! What each kind of crash leaves.
+//! The content that each kind of crash leaves.
 
 use std::collections::BTreeSet;
 
@@ -101,7 +101,7 @@ fn a_hole_is_volatile_until_the_sync_and_never_has_bytes() {
         assert_eq!(zeros(&bytes_of(&next)), [false, true, true, false]);
     }
     assert_eq!(bytes_of(&disk.crash(Crash::DropAll)), [1; 4 * 4096]);
-    // Reserved and written again, and synced, it is as any page; before the sync it may still be a hole.
+    // A page that is reserved, written again and synced is like any other; before the sync it may still be a hole.
     file.preallocate(4096, 4096).unwrap();
     file.write(&[2; 4096], 4096).unwrap();
     for next in (0..50).map(after) {

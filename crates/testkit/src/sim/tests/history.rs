@@ -1,4 +1,4 @@
-//! Random histories against a plain model of what must survive.
+//! Random histories, compared with a plain model of the content that must survive.
 
 use ecotone_substrate::storage::{Access, File, Storage};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};

@@ -1,4 +1,4 @@
-//! What the simulated disk keeps and loses, seen through the storage trait.
+//! What the simulated disk keeps and loses, tested through the storage trait.
 
 mod crashes;
 mod faults;

@@ -1,4 +1,4 @@
-//! Queues and gates.
+//! Tests of queues and gates.
 
 use std::{collections::BTreeSet, sync::Arc, thread};
 

@@ -1,4 +1,4 @@
-//! Calls: drawing them, making them, writing down what they answered.
+//! Calls of a client: drawing them, making them, and recording their answers.
 
 use ecotone_engines::engine::Hint;
 use ecotone_substrate::Result;
@@ -13,7 +13,7 @@ use crate::{
     suite::{Store, Verdict},
 };
 
-/// Something that a client does.
+/// A call of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::suite) enum Call {
     Get(usize),
@@ -26,26 +26,26 @@ pub(in crate::suite) enum Call {
     },
     /// One write, or a batch.
     Write(Vec<(usize, Value)>, Level),
-    /// An atomic update to this.
+    /// An atomic update to this value.
     Update(usize, Value),
     Swap {
         register: usize,
         expected: Value,
         new: Value,
     },
-    /// Registers `from..to` of a keyspace, and what lies between them, will be used so.
+    /// A hint how registers `from..to` of a keyspace, and the records between them, will be used.
     Hint(u32, (usize, usize), Hint),
-    /// A look at records that never change.
+    /// A read of records that never change.
     Cold(Vec<u32>),
     Sync,
     Flush,
     /// One background job, where a test has to run them.
     Background,
-    /// Caches keep so many bytes and what is dirty.
+    /// Limits caches to so many bytes beside dirty data.
     Squeeze(usize),
 }
 
-/// How often each kind of call is drawn, in parts of the sum.
+/// The weight with which each kind of call is drawn.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::suite) struct Mix {
     pub(in crate::suite) get: u32,
@@ -60,7 +60,7 @@ pub(in crate::suite) struct Mix {
     pub(in crate::suite) flush: u32,
     pub(in crate::suite) background: u32,
     pub(in crate::suite) squeeze: u32,
-    /// Where keys have no order it does nothing.
+    /// Does nothing where keys have no order.
     pub(in crate::suite) hint: u32,
     /// Bytes that a squeeze leaves to caches.
     pub(in crate::suite) spare: usize,
@@ -86,7 +86,7 @@ impl Mix {
     };
 }
 
-/// What a client does and sees.
+/// What a client calls and sees.
 pub(in crate::suite) struct Caller<'a> {
     pub(in crate::suite) store: &'a dyn Store,
     pub(in crate::suite) registers: Registers,
@@ -164,7 +164,7 @@ impl<'a> Caller<'a> {
         Call::Hint(keyspace, slots, hint)
     }
 
-    /// A hint for all registers of a keyspace. Both keyspaces are read by turns, then both written.
+    /// A hint for all registers of a keyspace. It alternates: both keyspaces are read, then both are written.
     pub(in crate::suite) fn hint_of(&self, turn: u32) -> Call {
         let (keyspace, is_read) = (1 + turn % 2, (turn / 2).is_multiple_of(2));
         let hint = if is_read { Hint::ReadMostly } else { Hint::WriteMostly };
@@ -190,7 +190,7 @@ impl<'a> Caller<'a> {
         Call::Write(changes, level(random))
     }
 
-    /// Expects what this client saw of the register last, which often is right.
+    /// Expects the value that this client saw last in the register, which often is right.
     fn draw_swap(&self, random: &mut SmallRng) -> Call {
         let register = self.register(random);
         let saw = |event: &Event| match event.act {
@@ -202,8 +202,8 @@ impl<'a> Caller<'a> {
         Call::Swap { register, expected, new: self.value(random) }
     }
 
-    /// Makes a call and writes down what came of it. The inner result is the store's; the outer one tells of an answer
-    /// that nothing could explain.
+    /// Makes a call and records its result. The inner result is the store's; the outer one reports an answer that no
+    /// history could explain.
     pub(in crate::suite) fn make(&mut self, call: &Call) -> Verdict<Result<()>> {
         let invoked = self.ticks.next();
         match call {
@@ -225,7 +225,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Gets every register, as it is in the cache and as it is in the pages.
+    /// Gets every register, from the cache and from the pages.
     pub(in crate::suite) fn look_at_all(&mut self) -> Verdict {
         for spare in [usize::MAX, 0] {
             self.store.squeeze(spare);
@@ -237,7 +237,7 @@ impl<'a> Caller<'a> {
         Ok(())
     }
 
-    /// Notes acts that were answered now, or were not.
+    /// Records the events of acts, and whether they were answered.
     fn note(&mut self, invoked: Tick, acts: impl IntoIterator<Item = (usize, Act)>, promise: Level) {
         let answered = (promise != Level::InDoubt).then(|| self.ticks.next());
         self.events.extend(acts.into_iter().map(|(register, act)| Event { register, act, invoked, answered, promise }));
@@ -278,7 +278,7 @@ impl<'a> Caller<'a> {
         Ok(Ok(()))
     }
 
-    /// An answer gives the promise; without one the write is in doubt.
+    /// An answer gives the promise; without an answer the write is in doubt.
     fn wrote(
         &mut self,
         invoked: Tick,
@@ -323,8 +323,8 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// What an update has done that was acknowledged. One of nothing to nothing writes nothing, so it promises no more than
-/// a read.
+/// The act of an acknowledged update. An update from nothing to nothing writes nothing, so it promises no more than a
+/// read.
 fn replaced(before: Value, after: Value) -> Act {
     if (before, after) == (None, None) { Act::Read(None) } else { Act::Replace { before, after } }
 }

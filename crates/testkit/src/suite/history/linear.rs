@@ -1,14 +1,14 @@
-//! Whether the calls on one register can be put into an order that explains their answers (after Wing and Gong, 1993,
-//! with the memory of dead ends by Lowe, 2017).
+//! Decides whether the calls on one register have an order that explains their answers (after Wing and Gong, 1993, with
+//! the memoised dead ends of Lowe, 2017).
 
 use std::collections::HashSet;
 
 use super::{Act, Tick, Value};
 
-/// Where a write lies beside the cut of a crash.
+/// Where a write lies relative to the point at which a crash cut the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Fate {
-    /// Before or after it; also of whatever writes nothing.
+    /// Before or after it; also for every call that writes nothing.
     Free,
     /// Before it.
     Kept,
@@ -25,21 +25,21 @@ pub(super) struct Op {
 }
 
 impl Op {
-    /// Without an answer only a write that is kept must have happened.
+    /// A call without an answer must have happened only if it is a write that is kept.
     fn must_happen(&self, fate: Fate) -> bool {
         self.answered.is_some() || fate == Fate::Kept
     }
 }
 
-/// Whether some order of `ops`, which come by their invocation, explains all answers; the register held `initial`
-/// before. With `cut` the register held that value at some place in the order, with every kept write before it and
-/// every lost one behind.
+/// Whether some order of `ops`, which are sorted by invocation, explains all answers; the register held `initial`
+/// before. With `cut` the register held that value at some point in the order, with every kept write before it and
+/// every lost write behind it.
 pub(super) fn explains(initial: Value, ops: &[Op], fates: &[Fate], cut: Option<Value>) -> bool {
     let start = State { done: vec![0; ops.len().div_ceil(64)], value: initial, cut: cut.is_none() };
     Search { ops, fates, cut, dead: HashSet::new() }.reaches_the_end(start)
 }
 
-/// A place in the search: which calls are in the order, what the register holds, whether the cut is behind.
+/// A state of the search: the calls that are in the order, the value of the register, and whether the cut is behind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
     done: Vec<u64>,
@@ -84,8 +84,8 @@ impl Search<'_> {
         })
     }
 
-    /// A call that changes nothing and is right here may come here in any order; so may the cut, behind which less is
-    /// asked than before it.
+    /// Calls that change nothing and are right here may come here in any order. The cut may come here too, because
+    /// fewer calls are required behind it than before it.
     fn take_what_costs_nothing(&self, state: &mut State) {
         loop {
             let right =
@@ -104,7 +104,7 @@ impl Search<'_> {
             && (0..self.ops.len()).all(|index| state.has(index) || !self.ops[index].must_happen(self.fates[index]))
     }
 
-    /// The calls that may come next: none that is still missing was answered before they began.
+    /// The calls that may come next: no call that is still missing was answered before they began.
     fn next(&self, state: &State) -> Vec<usize> {
         let mut bound = Tick::MAX;
         let mut next = Vec::new();

@@ -1,8 +1,8 @@
-//! Histories of calls that overlap: what was called when, what was answered, and whether that can be right.
+//! Histories of calls that overlap: when each call began, its answer, and whether the answers can be right.
 //!
 //! Every key is a register of its own. [`linear`] looks for an order of the calls on one register that explains all
-//! answers; [`survival`] does so for a history that a crash ended, with one moment for all registers at which the log
-//! was cut.
+//! answers. [`survival`] does so for a history that a crash ended; there one point at which the log was cut must
+//! explain all registers.
 
 mod call;
 mod linear;
@@ -21,13 +21,13 @@ pub(super) use self::{
 use super::Verdict;
 use crate::model::Level;
 
-/// A moment: later ones are larger, and no two calls share one.
+/// A point in time: later ones are larger, and no two calls share one.
 pub(super) type Tick = u64;
 
-/// What a register holds: the number of the write, or nothing. No two writes have the same number.
+/// The content of a register: the number of the write, or nothing. No two writes have the same number.
 pub(super) type Value = Option<u32>;
 
-/// Gives moments.
+/// Gives out moments.
 #[derive(Debug)]
 pub(super) struct Ticks(AtomicU64);
 
@@ -37,7 +37,7 @@ impl Ticks {
         Ticks::from(1)
     }
 
-    /// With this one as the first moment.
+    /// A clock whose first moment is this one.
     pub(super) fn from(first: Tick) -> Self {
         Ticks(AtomicU64::new(first))
     }
@@ -50,11 +50,11 @@ impl Ticks {
 /// What a call did to one register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
-    /// It saw this.
+    /// It saw this value.
     Read(Value),
-    /// It saw anything but this, and left it.
+    /// It saw a value other than this, and left it.
     Refused(Value),
-    /// It wrote this.
+    /// It wrote this value.
     Write(Value),
     /// It saw `before` and wrote `after` in its place.
     Replace { before: Value, after: Value },
@@ -65,7 +65,7 @@ impl Act {
         matches!(self, Act::Write(_) | Act::Replace { .. })
     }
 
-    /// What the register holds after it, if it can happen where the register holds `value`.
+    /// The value of the register after this act, or nothing if the act cannot happen where the register holds `value`.
     fn happens(self, value: Value) -> Option<Value> {
         match self {
             Act::Read(seen) => (seen == value).then_some(value),
@@ -82,16 +82,16 @@ pub(super) struct Event {
     pub(super) register: usize,
     pub(super) act: Act,
     pub(super) invoked: Tick,
-    /// `None` without an answer: a write may then have happened, or happen later, or not.
+    /// `None` without an answer: the write may have happened, may happen later, or may never happen.
     pub(super) answered: Option<Tick>,
-    /// What was promised for a write, by its answer or by a later sync.
+    /// The promise for a write, given by its answer or by a later sync.
     pub(super) promise: Level,
 }
 
-/// What a thread did, and when its syncs and flushes that were answered began.
+/// The events of a thread, and the moments at which its answered syncs and flushes began.
 pub(super) type Played = (Vec<Event>, Vec<Tick>);
 
-/// The histories of threads as one.
+/// Merges the histories of threads into one.
 pub(super) fn joined(histories: Vec<Verdict<Played>>) -> Verdict<Vec<Event>> {
     let (mut events, mut syncs) = (Vec::new(), Vec::new());
     for history in histories {
@@ -103,8 +103,8 @@ pub(super) fn joined(histories: Vec<Verdict<Played>>) -> Verdict<Vec<Event>> {
     Ok(events)
 }
 
-/// A sync or flush that was called at `before` and answered: every write answered by then has the promise of a synced
-/// one.
+/// Notes a sync or flush that was called at `before` and was answered: every write answered by then has the promise of
+/// a synced write.
 pub(super) fn synced(events: &mut [Event], before: Tick) {
     for event in events.iter_mut().filter(|event| event.answered.is_some_and(|answered| answered < before)) {
         event.promise = event.promise.max(Level::Sync);

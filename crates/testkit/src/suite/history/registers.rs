@@ -1,4 +1,4 @@
-//! The registers as keys of two keyspaces, among records that never change.
+//! Registers as keys of two keyspaces, surrounded by records that never change.
 
 use std::ops::Bound;
 
@@ -12,12 +12,12 @@ use crate::{
 
 use super::Value;
 
-/// Records that one batch brings into a hashed keyspace.
+/// Records in one batch that fills a hashed keyspace.
 const BATCH: usize = 64;
 /// The length of a cold record's value: two of them fill a page.
 const COLD: usize = 1800;
 
-/// The registers, and how many cold records lie around those of the first keyspace.
+/// The registers, and how many cold records surround those of the first keyspace.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::suite) struct Registers {
     pub(in crate::suite) kind: Kind,
@@ -26,8 +26,8 @@ pub(in crate::suite) struct Registers {
 }
 
 impl Registers {
-    /// The key of a register. The even ones are in keyspace 1, one behind every other of the cold records in the
-    /// middle; the odd ones in 2.
+    /// The key of a register. Even registers are in keyspace 1, each behind every other of the middle cold records; odd
+    /// ones are in keyspace 2.
     pub(super) fn key(&self, register: usize) -> Key {
         let mut key = cold_key(self.cold / 2 + register as u32 / 2 * 2);
         key.push(b'r');
@@ -52,8 +52,8 @@ impl Registers {
         Ok(disk)
     }
 
-    /// Says how registers `from..to` of a keyspace, and the cold records between them, will be used. Where there is no
-    /// order there is no range.
+    /// Hints how registers `from..to` of a keyspace, and the cold records between them, will be used. Hashed keyspaces
+    /// have no ranges, so there is nothing to hint.
     pub(super) fn hint(
         &self,
         store: &dyn Store,
@@ -68,7 +68,7 @@ impl Registers {
         store.hint(keyspace, (Bound::Included(self.key(*first).1), Bound::Included(self.key(*last).1)), hint)
     }
 
-    /// Brings the cold records in.
+    /// Loads the cold records.
     fn load(&self, store: &dyn Store) -> ecotone_substrate::Result<()> {
         let records: Vec<Record> = (0..self.cold).map(|number| (cold_key(number), cold_value(number))).collect();
         if self.kind == Kind::Ordered {
@@ -96,7 +96,7 @@ impl Registers {
         Ok(records)
     }
 
-    /// Reads everything around and in the registers, in every way, and gives what they hold.
+    /// Reads the registers and all records around them in every way, and gives the values of the registers.
     pub(in crate::suite) fn read(&self, store: &dyn Store) -> Verdict<Vec<Value>> {
         let mut values = vec![None; self.count];
         for keyspace in [1, 2] {
@@ -172,7 +172,7 @@ impl Registers {
         }
     }
 
-    /// Looks at these cold records.
+    /// Reads these cold records.
     pub(super) fn look_at_cold(&self, store: &dyn Store, numbers: &[u32]) -> Verdict<ecotone_substrate::Result<()>> {
         let keys: Vec<Vec<u8>> = numbers.iter().map(|number| cold_key(*number)).collect();
         match store.multi_get(1, &keys) {
@@ -196,7 +196,7 @@ fn cold_value(number: u32) -> Vec<u8> {
     value
 }
 
-/// The bytes of a write: its number, and a filler whose length changes with every write; few are long.
+/// The value of a write: its number, and a filler whose length changes with every write; few values are long.
 pub(super) fn value_of(number: u32) -> Vec<u8> {
     let most = if number.is_multiple_of(11) { 1500 } else { 90 };
     let mut value = number.to_be_bytes().to_vec();
@@ -204,7 +204,7 @@ pub(super) fn value_of(number: u32) -> Vec<u8> {
     value
 }
 
-/// The number of the write that these bytes come from.
+/// The number of the write that made this value.
 pub(super) fn read_value(bytes: Option<&[u8]>) -> Verdict<Value> {
     let Some(bytes) = bytes else { return Ok(None) };
     let number = bytes.first_chunk().map(|number| u32::from_be_bytes(*number));

@@ -1,4 +1,4 @@
-//! Judging a whole history: every register by itself, and what a crash has left of all of them.
+//! Judges a whole history: every register by itself, and the registers together after a crash.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,10 +11,10 @@ use crate::{
     suite::Verdict,
 };
 
-/// Events that a message shows of one register.
+/// Events of one register that a message shows.
 const SHOWN: usize = 12;
 
-/// The calls on one register, by their invocation.
+/// The calls on one register, sorted by invocation.
 struct Register {
     number: usize,
     initial: Value,
@@ -25,7 +25,7 @@ struct Register {
 fn registers(initial: &[Value], events: &[Event]) -> Vec<Register> {
     let of = |number: usize| {
         let mut events: Vec<Event> = events.iter().filter(|event| event.register == number).copied().collect();
-        // What was not answered and writes nothing says nothing.
+        // An unanswered call that writes nothing carries no information.
         events.retain(|event| event.answered.is_some() || event.act.writes());
         events.sort_by_key(|event| event.invoked);
         let ops = events
@@ -47,9 +47,9 @@ pub(in crate::suite) fn linearizable(initial: &[Value], events: &[Event]) -> Ver
     Ok(())
 }
 
-/// Whether the history is linearizable, and what was `recovered` after its end is explained by one moment at which the
-/// log was cut: every write that was appended before it is there, none of the others, and no write whose promise
-/// outlives the end is among those.
+/// Whether the history is linearizable, and whether one moment at which the log was cut explains what was `recovered`
+/// after its end: every write appended before that moment is there, no other write is, and no write whose promise
+/// outlives the end is missing.
 pub(in crate::suite) fn survives(initial: &[Value], events: &[Event], ending: Ending, recovered: &[Value]) -> Verdict {
     linearizable(initial, events)?;
     let promised =
@@ -81,14 +81,14 @@ pub(in crate::suite) fn survives(initial: &[Value], events: &[Event], ending: En
 struct Judge<'a> {
     registers: Vec<Register>,
     recovered: &'a [Value],
-    /// What is known of a register for the fates of its writes.
+    /// What is known about the fate of a register's writes.
     known: HashMap<(usize, Vec<Fate>), bool>,
     promised: &'a dyn Fn(&Event) -> bool,
 }
 
 impl Judge<'_> {
-    /// The registers that are wrong if the log was cut at this moment; the fewest of all decisions about the batches
-    /// that were under way then.
+    /// The registers that are wrong if the log was cut at this moment. Batches that were in progress then are tried
+    /// both ways; the result is the smallest set.
     fn cut(&mut self, moment: Tick) -> Vec<usize> {
         let batches = self.batches_at(moment);
         let decisions = (0..1u32 << batches.len()).map(|kept| {
@@ -96,7 +96,7 @@ impl Judge<'_> {
                 |event: &Event| Some(kept >> batches.iter().position(|call| *call == event.invoked)? & 1 == 1);
             self.wrong(moment, &decided)
         });
-        // The decisions borrow the judge one after the other.
+        // The closures borrow the judge one after the other.
         let mut least: Option<Vec<usize>> = None;
         for wrong in decisions {
             least = least.filter(|least| least.len() <= wrong.len()).or(Some(wrong));
@@ -107,7 +107,7 @@ impl Judge<'_> {
         least.expect("there is a decision")
     }
 
-    /// Calls that write several registers and were appended before or after the moment, nobody knows.
+    /// Calls that write several registers and may have been appended before or after the moment.
     fn batches_at(&self, moment: Tick) -> Vec<Tick> {
         let events = self.registers.iter().flat_map(|register| &register.events);
         let open = events.filter(|event| event.act.writes() && fate_at(event, moment, self.promised) == Fate::Free);
@@ -136,7 +136,7 @@ impl Judge<'_> {
     }
 }
 
-/// A write answered by then was appended before, one called later after; and a promise is kept.
+/// A write answered by then was appended before it, and a write called later after it. A promise is kept.
 fn fate_at(event: &Event, moment: Tick, promised: &dyn Fn(&Event) -> bool) -> Fate {
     match event {
         event if !event.act.writes() => Fate::Free,

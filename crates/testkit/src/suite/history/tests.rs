@@ -1,7 +1,7 @@
 use super::*;
 use crate::model::Ending;
 
-/// A call of `register` from one moment to another; 0 means that it was not answered.
+/// A call on `register` from one moment to another; an end of 0 means that the call was not answered.
 fn event(register: usize, act: Act, (invoked, answered): (Tick, Tick), promise: Level) -> Event {
     let answered = (answered > 0).then_some(answered);
     Event { register, act, invoked, answered, promise: if answered.is_some() { promise } else { Level::InDoubt } }

@@ -8,7 +8,7 @@ const LAST: i64 = (1 << LEVELS) - 1;
 const FACES: u64 = 6;
 /// For each orientation of the curve the quadrant (i above j) of each step along it.
 const QUADRANTS: [[u64; 4]; 4] = [[0, 1, 3, 2], [0, 2, 3, 1], [3, 2, 0, 1], [3, 1, 0, 2]];
-/// How the orientation changes inside the quadrant of each step.
+/// The change of orientation inside the quadrant of each step.
 const TURNS: [u64; 4] = [1, 0, 0, 3];
 
 /// A leaf cell.
@@ -20,7 +20,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// The cell with this id; `None` if it is no leaf cell's.
+    /// The cell with this id; `None` if the id is not of a leaf cell.
     pub(super) fn from_id(id: u64) -> Option<Self> {
         let face = id >> (2 * LEVELS + 1);
         let (mut orientation, mut i, mut j) = (face & 1, 0, 0);
@@ -48,7 +48,7 @@ impl Cell {
         id << 1 | 1
     }
 
-    /// The cell this far away, or at the edge of the face.
+    /// The cell at this distance, clamped to the edge of the face.
     pub(super) fn moved(self, i: i64, j: i64) -> Self {
         Cell { face: self.face, i: (self.i + i).clamp(0, LAST), j: (self.j + j).clamp(0, LAST) }
     }

@@ -1,16 +1,15 @@
-//! More keys of the kind of a sorted set: its gaps, drawn again in blocks.
+//! Scales a sorted set up: resamples its gaps in blocks.
 //!
-//! The sequence of gaps is cut into blocks. At each place of the output stands a block drawn from those near the same
-//! place of the input, perhaps mirrored. So gaps stay real, neighbours stay neighbours and the coarse distribution
-//! stays where it is; the range grows with the number of keys. The few great jumps between regions are not drawn but
-//! put back once each.
+//! The sequence of gaps is cut into blocks. Each place of the output gets a block drawn from those near the same place
+//! of the input, perhaps mirrored. So gaps stay real, neighbours stay neighbours and the coarse distribution is kept;
+//! the range grows with the number of keys. The few great jumps between regions are not drawn; each is put back once.
 
 use hdrhistogram::Histogram;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 use crate::{
     error::Result,
-    words::{Words, Writer},
+    words::{U64File, Writer},
     zipf::below,
 };
 
@@ -23,21 +22,21 @@ const JUMPS: u64 = 10_000;
 /// ... and than this many mean gaps.
 const JUMP_GAPS: u64 = 100;
 
-/// What is known of the set that is drawn from.
+/// Facts about the set that is drawn from.
 struct Original<'a> {
-    keys: &'a Words,
+    keys: &'a U64File,
     block: u64,
     blocks: u64,
     /// A longer gap is a jump.
     jump: u64,
-    /// What stands for a jump in blocks that are drawn.
+    /// Replaces a jump in drawn blocks.
     median: u64,
     /// Place and length of each jump, at most [`JUMPS`].
     jumps: Vec<(u64, u64)>,
 }
 
-/// Writes `wanted` keys, no fewer than `keys` has, which are sorted and at least two.
-pub(super) fn scale(keys: &Words, wanted: u64, seed: u64, target: &mut Writer) -> Result<()> {
+/// Writes `wanted` keys, at least as many as `keys` has. `keys` is sorted and has at least two.
+pub(super) fn scale(keys: &U64File, wanted: u64, seed: u64, target: &mut Writer) -> Result<()> {
     let original = Original::survey(keys)?;
     let (mut rng, mut gaps) = (SmallRng::seed_from_u64(seed), Vec::new());
     let places = (wanted - 1).div_ceil(original.block);
@@ -55,7 +54,7 @@ pub(super) fn scale(keys: &Words, wanted: u64, seed: u64, target: &mut Writer) -
 }
 
 impl<'a> Original<'a> {
-    fn survey(keys: &'a Words) -> Result<Self> {
+    fn survey(keys: &'a U64File) -> Result<Self> {
         let gaps = keys.count() - 1;
         let range = keys.get(gaps)? - keys.get(0)?;
         let jump = range / (gaps / JUMP_GAPS).clamp(1, JUMPS);
@@ -77,7 +76,7 @@ impl<'a> Original<'a> {
         Ok(Original { keys, block, blocks: gaps / block, jump, median, jumps })
     }
 
-    /// The gaps at one of `places` places.
+    /// Draws the gaps at one of `places` places.
     fn draw(&self, place: u64, places: u64, rng: &mut SmallRng, gaps: &mut Vec<u64>) -> Result<()> {
         let here = self.origin(place, places);
         let (draw, side) = below(rng.next_u64(), 2 * REACH + 1);
@@ -97,12 +96,12 @@ impl<'a> Original<'a> {
         Ok(())
     }
 
-    /// The block of the input that stands where `place` stands in the output.
+    /// The block of the input that corresponds to `place` in the output.
     fn origin(&self, place: u64, places: u64) -> u64 {
         (u128::from(place) * u128::from(self.blocks) / u128::from(places)) as u64
     }
 
-    /// Puts the jumps of an input block back, longer by as much as everything else.
+    /// Puts the jumps of an input block back, scaled like the whole range.
     fn put_jumps(&self, block: u64, places: u64, gaps: &mut [u64]) {
         let first = block * self.block;
         let from = self.jumps.partition_point(|(place, _)| *place < first);

@@ -20,33 +20,33 @@ use super::{
 use crate::{
     error::{Context, Result},
     permutation::mix,
-    words::{Words, Writer},
+    words::{U64File, Writer},
 };
 
-/// How many keys are wanted, and the seed of what is drawn for them.
+/// The number of keys wanted, and the random seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Scale {
     pub(crate) keys: u64,
     pub(crate) seed: u64,
 }
 
-/// What a set is like, and so how more of its kind are made.
+/// The kind of a set, which determines how it is scaled.
 enum Kind {
-    /// Sorted: by its gaps.
+    /// Sorted: scaled by its gaps.
     Sorted,
-    /// With the times in this file.
+    /// With arrival times in this file.
     Timed(PathBuf),
 }
 
-/// Makes the keys in a plain file in `directory`, or finds those of an earlier run.
-pub(super) fn scale(source: Source, directory: &Path, scale: Scale) -> Result<Words> {
+/// Creates the keys in a plain file in `directory`, or reuses those of an earlier run.
+pub(super) fn scale(source: Source, directory: &Path, scale: Scale) -> Result<U64File> {
     let name = source.path.display().to_string();
     if source.format == Format::Text {
         return Err(format!("{name} has strings, and only numbers can be scaled; leave --scale-keys out").into());
     }
     let path = directory.join(file_name(&source.path, scale)?);
     if path.exists() {
-        return Words::open(path);
+        return U64File::open(path);
     }
     let times = times(&source.path);
     let keys = numbers::unpack(source, directory)?;
@@ -61,10 +61,10 @@ pub(super) fn scale(source: Source, directory: &Path, scale: Scale) -> Result<Wo
     }
     target.finish()?;
     fs::rename(&new, &path).context("write", &path)?;
-    Words::open(path)
+    U64File::open(path)
 }
 
-/// A name that is the same for the same result.
+/// The file name; equal parameters give equal names.
 fn file_name(source: &Path, scale: Scale) -> Result<String> {
     let metadata = fs::metadata(source).context("read", source)?;
     let path = fs::canonicalize(source).context("find", source)?;
@@ -86,7 +86,7 @@ fn times(source: &Path) -> Option<PathBuf> {
         .find(|file| file.exists())
 }
 
-fn kind(keys: &Words, times: Option<PathBuf>, name: &str) -> Result<Kind> {
+fn kind(keys: &U64File, times: Option<PathBuf>, name: &str) -> Result<Kind> {
     if let Some(times) = times {
         return Ok(Kind::Timed(times));
     }

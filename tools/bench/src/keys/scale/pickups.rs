@@ -1,7 +1,7 @@
-//! More keys of the kind of taxi pick-ups, in the order of their arrival.
+//! Scales a set of taxi pick-ups up, in the order of arrival.
 //!
 //! Every real pick-up is replayed in random weeks of a longer stream, at its own hour of the week, and moved by some
-//! metres. The stream is made hour by hour, so that only the pick-ups of an hour are in memory.
+//! metres. The stream is made hour by hour, so that only the pick-ups of one hour are in memory.
 
 use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
@@ -14,7 +14,7 @@ use crate::{
     keys::Source,
     numbering::Numbering,
     permutation::mix,
-    words::{WINDOW, Words, Writer},
+    words::{U64File, WINDOW, Writer},
 };
 
 /// Weeks of the stream.
@@ -22,22 +22,23 @@ const WEEKS: i64 = 52;
 /// Hours of a week.
 const HOURS: usize = 168;
 const HOUR: i64 = 3600;
-/// From the Monday before the first second of Unix time to it, which was in a Thursday.
+/// Seconds from the Monday before the Unix epoch to the epoch, which was a Thursday.
 const FIRST_MONDAY: u64 = 3 * 24 * 3600;
 /// A replay is up to this many seconds early or late.
 const EARLY: i64 = 300;
-/// Standard deviation of its place, in leaf cells: 12 m.
+/// Standard deviation of a replay's position, in leaf cells: 12 m.
 const AWAY: f64 = 12.0 / 0.0093;
-/// From a leaf cell's id to the next.
+/// The distance between the ids of neighbouring leaf cells.
 const NEXT_CELL: u64 = 2;
 /// Name of the file of pick-ups by their hour of the week.
 const BY_HOUR: &str = "keys.by-hour";
 /// Words of a buffer for the pick-ups of an hour.
 const BUFFER: usize = 512;
 
-/// Writes `wanted` keys, no fewer than there are pick-ups. `times` has the unix seconds of each, 32-bit numbers.
+/// Writes `wanted` keys, at least as many as there are pick-ups. `times` holds the Unix seconds of each, as 32-bit
+/// numbers.
 pub(super) fn scale(
-    keys: &Words,
+    keys: &U64File,
     times: &Path,
     directory: &Path,
     wanted: u64,
@@ -60,13 +61,13 @@ pub(super) fn scale(
 
 /// The pick-ups by their hour of the week, in a file: two words each, the key and the second of the week.
 struct Hours {
-    words: Words,
-    /// The first pick-up of each hour, and one behind the last.
+    words: U64File,
+    /// The first pick-up of each hour, and the end of the last hour.
     starts: Vec<u64>,
 }
 
 impl Hours {
-    fn sort(keys: &Words, times: &Path, directory: &Path) -> Result<Self> {
+    fn sort(keys: &U64File, times: &Path, directory: &Path) -> Result<Self> {
         let mut counts = vec![0u64; HOURS];
         each(keys, times, |_, second| {
             counts[hour(second)] += 1;
@@ -78,12 +79,12 @@ impl Hours {
         let mut sections = Sections::create(&path, &starts)?;
         each(keys, times, |key, second| sections.push(hour(second), [key, second]))?;
         (0..HOURS).try_for_each(|hour| sections.flush(hour))?;
-        let words = Words::open(path)?;
+        let words = U64File::open(path)?;
         std::fs::remove_file(words.path()).context("remove", words.path())?;
         Ok(Hours { words, starts })
     }
 
-    /// Gives the number, the key and the second of the week of each pick-up of an hour to `visit`.
+    /// Passes the number, the key and the second of the week of each pick-up of an hour to `visit`.
     fn of(&self, hour: usize, mut visit: impl FnMut(u64, Cell, i64)) -> Result<()> {
         let mut window = vec![0; WINDOW];
         let (from, to) = (self.starts[hour], self.starts[hour + 1]);
@@ -103,8 +104,8 @@ fn hour(second: u64) -> usize {
     (second / HOUR.cast_unsigned()) as usize
 }
 
-/// Gives the key and the second of the week of each pick-up to `visit`.
-fn each(keys: &Words, times: &Path, mut visit: impl FnMut(u64, u64) -> Result<()>) -> Result<()> {
+/// Passes the key and the second of the week of each pick-up to `visit`.
+fn each(keys: &U64File, times: &Path, mut visit: impl FnMut(u64, u64) -> Result<()>) -> Result<()> {
     let (mut source, mut bytes) = (Source::open(times)?, vec![0; WINDOW * 4]);
     keys.scan(|window| {
         let bytes = &mut bytes[..window.len() * 4];
@@ -122,7 +123,7 @@ fn each(keys: &Words, times: &Path, mut visit: impl FnMut(u64, u64) -> Result<()
     })
 }
 
-/// A file that is written at one place for each hour.
+/// A file with one write position for each hour.
 struct Sections<'a> {
     file: File,
     path: &'a Path,
@@ -157,16 +158,16 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// The replayed pick-ups by time.
+/// The replayed pick-ups in time order.
 struct Stream<'a> {
     hours: &'a Hours,
     copies: u64,
     seed: u64,
     rng: SmallRng,
     away: Normal<f64>,
-    /// Hours of the stream that were made.
+    /// Number of hours generated so far.
     made: i64,
-    /// Time and key of what was made and not yet given, the latest first.
+    /// Time and key of generated pick-ups that were not returned yet, the latest first.
     pending: Vec<(i64, u64)>,
 }
 
@@ -178,7 +179,7 @@ impl<'a> Stream<'a> {
 
     /// The next key; `None` at the end of the stream.
     fn next(&mut self) -> Result<Option<u64>> {
-        // What is not made yet may be early.
+        // Pick-ups of later hours may be early.
         while self.pending.last().is_none_or(|(time, _)| *time >= self.made * HOUR - EARLY)
             && self.made < WEEKS * HOURS as i64
         {
@@ -204,7 +205,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// The week in which a replay falls.
+/// The week of a replay.
 fn week_of(seed: u64, replay: u64) -> i64 {
     (mix(seed ^ replay) % WEEKS.cast_unsigned()).cast_signed()
 }

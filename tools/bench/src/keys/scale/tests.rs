@@ -4,7 +4,8 @@ use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{cells::Cell, *};
 
-/// Keys per segment of a greedy piecewise linear model with an error of 8 positions: how hard a set is for such models.
+/// Keys per segment of a greedy piecewise linear model with an error of 8 positions; measures how hard a set is for
+/// such models.
 fn keys_per_segment(keys: &[u64]) -> f64 {
     let (mut segments, mut start, mut low, mut high) = (1, 0, 0.0, f64::INFINITY);
     for place in 1..keys.len() {
@@ -19,7 +20,7 @@ fn keys_per_segment(keys: &[u64]) -> f64 {
     keys.len() as f64 / f64::from(segments)
 }
 
-/// The part of the gaps that would have to change their power of two to make the sets alike.
+/// The fraction of gaps whose power of two would have to change to make the sets alike.
 fn gap_distance(one: &[u64], other: &[u64]) -> f64 {
     let histogram = |keys: &[u64]| {
         let mut parts = [0.0; 64];
@@ -50,7 +51,7 @@ impl Sets {
     }
 }
 
-fn all(words: &Words) -> Result<Vec<u64>> {
+fn all(words: &U64File) -> Result<Vec<u64>> {
     let mut keys = Vec::new();
     words.scan(|window| {
         keys.extend_from_slice(window);
@@ -132,7 +133,7 @@ fn what_cannot_be_scaled_is_told() {
     }
 }
 
-/// Cells between the places of the pick-ups of one hour and the next: much more than any is moved.
+/// Cells between the positions of the pick-ups of one hour and the next; much more than any replay moves.
 const APART: i64 = 100_000;
 
 /// Pick-ups in the middle of the hours 0, 5, 10 … of the week, those of each hour around a place of their own.

@@ -1,4 +1,4 @@
-//! Where the ticks of an axis stand.
+//! The axes of a chart and their ticks.
 
 use super::super::number;
 
@@ -7,17 +7,17 @@ use super::super::number;
 pub(super) struct Axis {
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Where, and what is written there.
+    /// The position of each tick, and its label.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// From zero, with about `wanted` round ticks.
+    /// An axis from zero, with about `wanted` round ticks.
     pub(super) fn linear(high: f64, wanted: f64, write: impl Fn(f64) -> String) -> Self {
         Axis::stepped(high, round_step(positive(high) / wanted), write)
     }
 
-    /// From zero, with ticks that are round in KiB, MiB or GiB.
+    /// An axis from zero, with ticks that are round in KiB, MiB or GiB.
     pub(super) fn bytes(high: f64, wanted: f64) -> Self {
         let unit = 1024_f64.powf((positive(high).ln() / 1024_f64.ln()).floor().max(0.0));
         Axis::stepped(high, round_step(positive(high) / unit / wanted) * unit, number::bytes)
@@ -30,8 +30,8 @@ impl Axis {
         Axis { low: 0.0, high, ticks }
     }
 
-    /// Over positive values, by their decimal logarithms, with a little room on both sides. Over less than two decades
-    /// there are ticks at 2 and 5 too.
+    /// An axis over positive values, by their decimal logarithms, with a small margin on both sides. Below two decades
+    /// it has ticks at 2 and 5 too.
     pub(super) fn logarithmic((low, high): (f64, f64), write: impl Fn(f64) -> String) -> Self {
         let (low, high) = (low.log10() - 0.06, high.log10() + 0.06);
         let fine: &[f64] = if high - low < 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
@@ -41,18 +41,18 @@ impl Axis {
         Axis { low, high, ticks: inside.map(|value| (value.log10(), write(value))).collect() }
     }
 
-    /// Where a value stands between two coordinates.
+    /// The coordinate of a value between two coordinates.
     pub(super) fn place(&self, value: f64, from: f64, to: f64) -> f64 {
         from + (value - self.low) / (self.high - self.low) * (to - from)
     }
 }
 
-/// A range of no width cannot be drawn.
+/// Avoids an empty range, which cannot be drawn.
 fn positive(high: f64) -> f64 {
     if high > 0.0 { high } else { 1.0 }
 }
 
-/// 1, 2 or 5 times a power of ten, at least as large.
+/// The smallest step of 1, 2 or 5 times a power of ten that is not below `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10_f64.powf(step.log10().floor());
     let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * power >= step * 0.999);

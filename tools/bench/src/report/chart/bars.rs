@@ -14,9 +14,9 @@ use super::{
     frame, label_width, px, shortened, text_width,
 };
 
-/// A mark further out than this many times the longest bar is written, not drawn.
+/// A mark beyond this many times the longest bar is written as text, not drawn.
 const FAR: f64 = 3.0;
-/// Room above the bars for the name of a mark.
+/// Space above the bars for the name of a mark.
 const MARK: f64 = 18.0;
 
 /// A chart of bars.
@@ -25,9 +25,9 @@ pub(super) struct Bars {
     pub(super) title: String,
     pub(super) width: f64,
     pub(super) bars: Vec<Bar>,
-    /// A value to be seen against, and its text.
+    /// A reference value, drawn as a line, and its text.
     pub(super) mark: Option<(f64, String)>,
-    /// What is written at ticks, if there are any.
+    /// Formats the tick labels, if there are ticks.
     pub(super) ticks: Option<fn(f64) -> String>,
 }
 
@@ -38,16 +38,16 @@ pub(super) struct Bar {
     /// The colour's class.
     pub(super) class: &'static str,
     pub(super) value: Option<f64>,
-    /// The smallest and largest value, where there are several.
+    /// The smallest and largest value, if there are several.
     pub(super) range: Option<(f64, f64)>,
-    /// What is written at the right, and in a column of its own beyond.
+    /// The text at the right, and the text in the column beyond.
     pub(super) text: String,
     pub(super) aside: Option<String>,
-    /// A word of warning beside the label.
+    /// A short warning beside the label.
     pub(super) doubt: Option<String>,
-    /// What is written instead of a bar.
+    /// The text that replaces the bar.
     pub(super) instead: Option<String>,
-    /// All of it, in words.
+    /// The whole content in words.
     pub(super) tip: String,
 }
 
@@ -60,7 +60,7 @@ struct Measures {
 }
 
 impl Bars {
-    /// The chart.
+    /// Draws the chart.
     pub(super) fn svg(&self) -> Markup {
         let axis = self.axis();
         let measures = self.measures();
@@ -92,7 +92,7 @@ impl Bars {
         Axis::linear(longest.max(mark.unwrap_or(0.0)), 4.0, self.ticks.unwrap_or(|_| String::new()))
     }
 
-    /// Where a value stands; the last pixels are for the caps of whiskers.
+    /// The coordinate of a value; the last pixels are reserved for the caps of whiskers.
     fn x(&self, axis: &Axis, value: f64) -> f64 {
         axis.place(value, 1.0, self.width - 4.0)
     }
@@ -119,7 +119,7 @@ impl Bars {
         } }
     }
 
-    /// Names and values lie above bars and marks.
+    /// Draws names and values above bars and marks.
     fn words(&self, bar: &Bar, top: f64) -> Markup {
         let Measures { font, row, .. } = self.measures();
         let (line, below) = (px(top + font + 1.0), px(top + row - 6.0));
@@ -142,7 +142,7 @@ impl Bars {
         html! { line.whisker x1=(low) x2=(high) y1=(px(middle)) y2=(px(middle)) {} (cap(&low)) (cap(&high)) }
     }
 
-    /// A line across each bar: one through all would run through the words.
+    /// Draws the mark across each bar; one line through all would cross the text.
     fn mark(&self, value: f64, text: &str, axis: &Axis, bottom: f64) -> Markup {
         let Measures { font, row, bar: height } = self.measures();
         let font = font - 1.0;

@@ -1,4 +1,4 @@
-//! The ratios of a paper's table beside ours.
+//! A chart of a paper's ratios beside the measured ones.
 
 use maud::{Markup, html};
 
@@ -9,14 +9,15 @@ use super::{
 };
 use crate::statistics;
 
-/// Wider than other charts: names of cells are long.
+/// Wider than other charts, because names of cells are long.
 const WIDTH: f64 = 520.0;
 const FONT: f64 = 12.0;
 const ROW: f64 = 36.0;
 /// Width of a ratio and its name.
 const COLUMN: f64 = 88.0;
 
-/// For each comparison with a paper a line from its ratio to ours, over a logarithmic axis; nothing if there is none.
+/// Draws, for each comparison with a paper, a line from its ratio to ours on a logarithmic axis; `None` if there is no
+/// comparison.
 pub(crate) fn comparisons(title: &str, comparisons: &[Comparison]) -> Option<Markup> {
     let shown: Vec<&Comparison> = comparisons.iter().filter(|comparison| comparison.paper_ratio.is_some()).collect();
     let (low, high) = statistics::range(shown.iter().flat_map(|comparison| ratios(comparison)))?;

@@ -1,4 +1,4 @@
-//! How the latencies of a group's stores are distributed.
+//! A chart of the latency distributions of a group's stores.
 
 use maud::Markup;
 
@@ -12,8 +12,8 @@ use crate::statistics;
 /// The highest quantile shown.
 const LAST: f64 = 0.9999;
 
-/// Cumulative distributions over a logarithmic axis of time. The share is stretched towards 100%, so that each decade
-/// of rare operations has the same room.
+/// Cumulative distributions over a logarithmic time axis. The vertical axis is stretched towards 100%, so that each
+/// decade of rare operations gets the same space.
 pub(crate) fn latency(group: &Group) -> Option<Markup> {
     let lines: Vec<Line> =
         group.series.iter().filter(|series| series.store != palette::HARNESS).filter_map(line).collect();
@@ -25,12 +25,12 @@ pub(crate) fn latency(group: &Group) -> Option<Markup> {
     Some(Plot { title: format!("Latency: {}", group.title()), x, y, lines, level: None, ends: Ends::Top }.html())
 }
 
-/// 0.9 is 1, 0.99 is 2, and so on.
+/// The number of nines: 0.9 gives 1, 0.99 gives 2, and so on.
 fn nines(share: f64) -> f64 {
     -(1.0 - share.min(LAST)).log10()
 }
 
-/// Ticks are whole in their unit.
+/// Formats a tick, which is a whole number of its unit.
 fn short_time(microseconds: f64) -> String {
     match microseconds {
         us if us < 1e3 => format!("{} µs", number::tick(us)),
@@ -46,8 +46,8 @@ fn line(series: &Series) -> Option<Line> {
     Some(Line { label: series.label.clone(), class: palette::class(&series.store), points, tip })
 }
 
-/// Shares of the operations, and the microseconds within which they ended, rising; from the percentiles of a row that
-/// has no more.
+/// Fractions of the operations and their latencies in microseconds, ascending; falls back to the percentiles of a row
+/// without a distribution.
 fn distribution(row: &Row) -> Option<Vec<(f64, f64)>> {
     let mut shares: Vec<(f64, f64)> = match &row.latency_cdf {
         Some(points) if !points.is_empty() => points.iter().filter_map(|(share, time)| share.zip(*time)).collect(),

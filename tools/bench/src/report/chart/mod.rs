@@ -1,5 +1,5 @@
-//! Charts, as SVG that takes its colours and fonts from the page's style sheet. Coordinates are pixels of the width
-//! that a chart is drawn for; the page scales it.
+//! Charts as SVG. Colours and fonts come from the page's style sheet. Coordinates are pixels at the nominal width; the
+//! page scales the chart.
 
 mod axis;
 mod bars;
@@ -20,14 +20,14 @@ pub(crate) use self::{
     throughput::throughput,
 };
 
-/// Width of a chart of which two stand side by side on a wide screen.
+/// Width of a chart when two stand side by side on a wide screen.
 const WIDTH: f64 = 440.0;
-/// Width of a chart of which four stand side by side.
+/// Width of a chart when four stand side by side.
 const SMALL: f64 = 220.0;
 /// Mean width of a letter, as a multiple of the font's size.
 const GLYPH: f64 = 0.6;
 
-/// A chart with a title and with its content in words for those who cannot see it.
+/// A chart with a title and a description in words for screen readers.
 fn frame((width, height): (f64, f64), title: &str, description: &str, body: Markup) -> Markup {
     html! {
         svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox={ "0 0 " (px(width)) " " (px(height)) } {
@@ -41,21 +41,21 @@ fn frame((width, height): (f64, f64), title: &str, description: &str, body: Mark
 /// A coordinate to a tenth of a pixel.
 fn px(coordinate: f64) -> String {
     let tenths = (coordinate * 10.0).round() / 10.0;
-    // No minus sign before nothing.
+    // Adding zero turns -0 into 0.
     format!("{}", tenths + 0.0)
 }
 
-/// About as wide as a text becomes. Browsers choose the font, so this is on the safe side.
+/// The estimated width of a text. The browser chooses the font, so the estimate is high.
 fn text_width(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * GLYPH
 }
 
-/// The same of a bold text, with the gap to its neighbour.
+/// The estimated width of a bold text, with the gap to its neighbour.
 fn label_width(text: &str, size: f64) -> f64 {
     text_width(text, size) * 1.12 + size / 2.0
 }
 
-/// As much of a text as fits.
+/// Shortens a text to fit a width.
 fn shortened(text: &str, size: f64, width: f64) -> String {
     let fits = (width / (size * GLYPH)).max(1.0) as usize;
     if text.chars().count() <= fits {

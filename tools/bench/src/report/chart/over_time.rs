@@ -12,7 +12,7 @@ use crate::statistics;
 /// Seconds and values.
 type Points = Vec<(f64, f64)>;
 
-/// Resident memory through the measured phase of each store's median round.
+/// Resident memory over the measured phase, for each store's median round.
 pub(crate) fn memory(group: &Group) -> Option<Markup> {
     let lines = lines(group, sizes, number::bytes);
     let (_, latest) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.0))?;
@@ -23,7 +23,7 @@ pub(crate) fn memory(group: &Group) -> Option<Markup> {
     Some(Plot { title: format!("Memory over time: {}", group.title()), x, y, lines, level, ends: Ends::Right }.html())
 }
 
-/// Operations a second between the moments of each store's median round.
+/// Operations a second between the points of the timeline, for each store's median round.
 pub(crate) fn pace(group: &Group) -> Option<Markup> {
     let lines = lines(group, rates, number::rate);
     let (_, latest) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.0))?;
@@ -42,7 +42,7 @@ pub(crate) fn pace(group: &Group) -> Option<Markup> {
     )
 }
 
-/// The same through phases that follow each other, whose rates differ by decades.
+/// Operations a second over consecutive phases, whose rates differ by decades.
 pub(crate) fn phases(phases: &[&Group]) -> Option<Markup> {
     let first = phases.first()?;
     let lines: Vec<Line> = first.series.iter().filter_map(|series| through(series, phases)).collect();
@@ -63,7 +63,7 @@ pub(crate) fn phases(phases: &[&Group]) -> Option<Markup> {
     )
 }
 
-/// A store through all phases, each behind the one before. The rates are logarithms.
+/// One store's line over all phases, one after the other. The rates are logarithms.
 fn through(series: &Series, phases: &[&Group]) -> Option<Line> {
     let (mut points, mut begin, mut ends) = (Points::new(), 0.0, Vec::new());
     for phase in phases {
@@ -99,7 +99,7 @@ fn sizes(row: &Row) -> Option<Points> {
     (points.len() > 1).then_some(points)
 }
 
-/// Operations are counted from the begin of the phase; what counts here is how many came between two moments.
+/// The rates between two points. The points count operations from the start of the phase.
 fn rates(row: &Row) -> Option<Points> {
     let moments = row.timeline.as_ref()?.iter();
     let counted: Points = moments.filter_map(|moment| moment.seconds.zip(moment.operations)).collect();

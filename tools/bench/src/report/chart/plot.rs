@@ -8,9 +8,9 @@ use super::{WIDTH, axis::Axis, frame, label_width, px, spread::spread, text_widt
 
 const HEIGHT: f64 = 290.0;
 const FONT: f64 = 12.0;
-/// Height of the axis below.
+/// Height of the horizontal axis.
 const FOOT: f64 = 24.0;
-/// Room for the labels at the upper end of lines.
+/// Space for the labels at the upper end of lines.
 const HEAD: f64 = 38.0;
 
 /// A chart of lines.
@@ -20,12 +20,12 @@ pub(super) struct Plot {
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) lines: Vec<Line>,
-    /// A level to be seen against, and its text.
+    /// A reference level, and its text.
     pub(super) level: Option<(f64, String)>,
     pub(super) ends: Ends,
 }
 
-/// At which side of the chart lines end.
+/// The side of the chart at which lines end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ends {
     Top,
@@ -38,9 +38,9 @@ pub(super) struct Line {
     pub(super) label: String,
     /// The colour's class.
     pub(super) class: &'static str,
-    /// In the coordinates of the axes, not empty.
+    /// In the coordinates of the axes; not empty.
     pub(super) points: Vec<(f64, f64)>,
-    /// What it says, in words.
+    /// The content in words.
     pub(super) tip: String,
 }
 
@@ -54,7 +54,7 @@ struct Area {
 }
 
 impl Plot {
-    /// The chart, with a legend below if there is no room for names in it.
+    /// Draws the chart, with a legend below if the names do not fit beside the lines.
     pub(super) fn html(&self) -> Markup {
         let area = self.area();
         let labels = self.labels(area);
@@ -125,7 +125,7 @@ impl Plot {
         html! { path.line.(line.class) d=(path) stroke-dasharray=[(before > 0).then(|| dashes[before % dashes.len()])] { title { (line.tip) } } }
     }
 
-    /// The names beside the ends of the lines, if there is room for all.
+    /// Draws the names beside the ends of the lines; `None` if they do not all fit.
     fn labels(&self, area: Area) -> Option<Markup> {
         let ends: Vec<(f64, f64)> =
             self.lines.iter().map(|line| self.place(*line.points.last().unwrap_or(&(0.0, 0.0)), area)).collect();
@@ -142,7 +142,7 @@ impl Plot {
         Some(html! { @for ((line, end), place) in labels { (self.label(line, end, place, area)) } })
     }
 
-    /// A name, and a thin line from the end of its line to it.
+    /// Draws a name, and a thin line that connects it with the end of its line.
     fn label(&self, line: &Line, (x, y): (f64, f64), place: f64, area: Area) -> Markup {
         let (to, at, anchor) = match self.ends {
             Ends::Top => ((place, area.top - 21.0), (place, area.top - 25.0), "middle"),

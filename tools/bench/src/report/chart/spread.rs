@@ -1,7 +1,7 @@
-//! Labels that do not overlap.
+//! Places labels without overlap.
 
-/// Moves labels apart on a line from `low` to `high`: each has a wanted middle and a size. They keep their order.
-/// `None` if there is no room for all.
+/// Moves labels apart on a line from `low` to `high`. Each label has a wanted middle and a size. Their order is kept.
+/// `None` if they do not all fit.
 pub(super) fn spread(labels: &[(f64, f64)], low: f64, high: f64) -> Option<Vec<f64>> {
     if labels.iter().map(|(_, size)| size).sum::<f64>() > high - low {
         return None;

@@ -1,4 +1,4 @@
-//! Throughput of the stores of a group.
+//! A chart of the throughput of a group's stores.
 
 use maud::Markup;
 
@@ -8,7 +8,7 @@ use super::{
     bars::{Bar, Bars},
 };
 
-/// Bars of the medians, with whiskers over the rounds and the ideal as a marked line.
+/// Bars of the medians, with whiskers for the range of the rounds, and a line that marks the ideal.
 pub(crate) fn throughput(group: &Group) -> Markup {
     let alone = group.series.iter().all(|series| series.store == palette::HARNESS);
     let shown = group.series.iter().filter(|series| alone || series.store != palette::HARNESS);

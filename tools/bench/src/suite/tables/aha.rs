@@ -1,4 +1,4 @@
-//! AHA-tree's loads, scans and updates: 20-byte keys, 128-byte values. The paper's ratios stand in pictures only.
+//! AHA-tree's loads, scans and updates: 20-byte keys, 128-byte values. The paper gives its ratios in plots only.
 
 use super::super::{
     cell::{Cell, Data, Variant},
@@ -13,36 +13,37 @@ use crate::{
 };
 
 const MEMORY: f64 = 0.1;
-/// The paper's hot range, a hundredth of all keys that lie side by side; by itself a cell of phases has a tenth, as
-/// much as the memory.
+/// The paper's hot range: a hundredth of all keys, adjacent. By default a cell of phases has a tenth, as much as the
+/// memory.
 const HOT: f64 = 0.01;
-/// Scans of a stretch, updates of as many records as a tenth of all keys has and of twice as many, and both mixed. A
-/// phase of scans reads each record of a tenth fifty times; the paper's, of 300 seconds, some thousand times.
+/// Scans of a tenth of all keys, updates of once and twice as many records as the tenth has, and scans and updates
+/// mixed. A phase of scans reads each record of the tenth fifty times; in the paper, whose phases last 300 seconds,
+/// some thousand times.
 const OSCILLATION: &[(Workload, f64)] = &[(E, 0.1), (Update, 0.1), (E, 0.1), (Update, 0.2), (E, 0.1), (A, 0.1)];
-/// The same where scans are all over the keys and wait for the disk, so fewer of them.
+/// The same for scans over all keys. They wait for the disk, so there are fewer.
 const SCATTERED: &[(Workload, f64)] = &[(E, 0.03), (Update, 0.1), (E, 0.03), (Update, 0.1), (E, 0.03), (A, 0.1)];
-/// Scans behind updates of as many records as a tenth has, of twice and of three times as many.
+/// Scans after updates of once, twice and three times as many records as a tenth has.
 const RISING: &[(Workload, f64)] =
     &[(E, 0.1), (Update, 0.1), (E, 0.1), (Update, 0.2), (E, 0.1), (Update, 0.3), (E, 0.1)];
 /// Phases of about two seconds each.
 const FAST: &[(Workload, f64)] =
     &[(E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08)];
-/// Scans that have a tenth adapt, updates of four times as many records as it has, and scans that have it adapt again.
+/// Scans that adapt a tenth, updates of four times as many records as the tenth has, and scans that adapt it again.
 const READAPTATION: &[(Workload, f64)] = &[(E, 0.2), (Update, 0.4), (E, 0.4)];
-/// Scans all over the keys while all of these become pages, and before: at first the store is cold.
+/// Scans over all keys before and while all of them become pages; the first phase finds the store cold.
 const ADAPTING: &[(Workload, f64)] = &[(E, 0.03), (E, 0.03), (Adapt, 0.0), (E, 0.03)];
 const OSM: Keys = Keys::File { label: "osm", name: "osm_node_ids.du64.zst", scaled: None, arrival: false };
 
-/// The worst ten seconds of scans behind updates, of the steady state, at least.
+/// Goal: minimum throughput of the worst ten seconds of scans after updates, relative to the steady state.
 const EVENNESS: f64 = 0.7;
-/// Bytes that are rewritten, in those of the hot range, at most.
+/// Goal: maximum of the rewritten bytes, relative to the hot range.
 const REWRITING: f64 = 3.0;
 
-/// Seconds to adapt a GB at most, and the worst second meanwhile, of before, at least.
+/// Goals: maximum seconds to adapt a GB, and minimum throughput of the worst second meanwhile, relative to before.
 const ADAPTED_IN: f64 = 30.0;
 const MEANWHILE: f64 = 0.6;
 
-/// A value of an option of the engine, and the store with it.
+/// A value of an engine option, and its store.
 type Way = (&'static str, &'static str);
 
 /// Options with their values, the default first.
@@ -52,7 +53,7 @@ const SPLIT: &[Way] = &[("side", "adaptive split=side"), ("down", "adaptive spli
 const PAGE_FILL: &[Way] = &[("even", "adaptive page_fill=even"), ("spread", "adaptive page_fill=spread")];
 
 pub(in super::super) fn suite() -> Suite {
-    // At the small scale so many that a tenth is more than the least memory.
+    // At the small scale a tenth of the records must exceed the minimum memory.
     let data = Data::synthetic(1_200_000, 10_000_000, 20, 128);
     let mut cells = steady(&data);
     cells.extend(phases(&data));
@@ -69,8 +70,8 @@ pub(in super::super) fn suite() -> Suite {
     }
 }
 
-/// One workload each. Scans are measured behind as many as the time allows: it takes ten million and more over all keys
-/// until all is adapted.
+/// One workload each. Scans are measured after as many warm-up scans as time allows: over all keys it takes ten million
+/// or more until everything is adapted.
 fn steady(data: &Data) -> Vec<Cell> {
     let cell = |workload, shape, warmup| Cell::new(workload, shape, data, Unlogged, MEMORY).warmup(warmup);
     vec![
@@ -83,7 +84,7 @@ fn steady(data: &Data) -> Vec<Cell> {
     ]
 }
 
-/// Phases that follow each other, with the figures of those behind updates where they are long enough.
+/// Consecutive phases, with the figures of scans after updates where the phases are long enough.
 fn phases(data: &Data) -> Vec<Cell> {
     let osm = Data::synthetic(400_000, 1_700_000, 20, 128).keys(OSM);
     let oscillation = |data: &Data| figures(Cell::of_phases(Stretch, data, MEMORY, OSCILLATION));
@@ -97,7 +98,7 @@ fn phases(data: &Data) -> Vec<Cell> {
     ]
 }
 
-/// All levels become pages in one go, beside scans, of a store that was just loaded.
+/// All levels become pages at once, while scans run, in a freshly loaded store.
 fn adapting(data: &Data) -> Cell {
     let cell = Cell { stores: Some(&["adaptive"]), ..Cell::of_phases(Uniform, data, 2.0 * MEMORY, ADAPTING) };
     cell.compare(Comparison::with(Side::Gigabyte, Metric::AdaptSeconds, None).goal(ADAPTED_IN))
@@ -109,7 +110,7 @@ fn figures(cell: Cell) -> Cell {
         .compare(Comparison::with(Side::HotRange, Metric::RewrittenBytes, None).goal(REWRITING))
 }
 
-/// The engine with each of its options in turn, in the least memory.
+/// The engine with each of its options in turn, at the smallest memory.
 fn ways(data: &Data) -> [Cell; 3] {
     [("insert", INSERT), ("split", SPLIT), ("page_fill", PAGE_FILL)].map(|(option, ways)| {
         let variant = |&(value, _): &Way| Variant { settings: vec![(option, value)], store: Some("adaptive") };

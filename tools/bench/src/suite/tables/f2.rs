@@ -15,7 +15,7 @@ use crate::{
 const MEMORY: f64 = 0.1068;
 
 pub(in super::super) fn suite() -> Suite {
-    // At the small scale all cells have the least memory, a seventh and more.
+    // At the small scale all cells have the minimum memory, a seventh of the data or more.
     let data = Data::synthetic(1_000_000, 20_000_000, 8, 100);
     let logged = Data { full: 5_000_000, ..data.clone() };
     let cell = |workload, shape| Cell::new(workload, shape, &data, Unlogged, MEMORY).steady();
@@ -64,7 +64,7 @@ pub(in super::super) fn suite() -> Suite {
     }
 }
 
-/// All in memory, beside a map that keeps nothing: single calls and batches.
+/// All data in memory, compared with a map without durability: single calls and batches.
 fn in_memory(data: &Data) -> [Cell; 2] {
     let cell = Cell::new(C, Zipfian, data, Unlogged, 3.0).threads(2);
     let cell = Cell { warmup: Warm::All, stores: Some(&["hash"]), ..cell }.beside(&["map"]);
@@ -80,7 +80,7 @@ fn read_cache(data: &Data) -> Cell {
         .compare(Comparison::of("hash read_cache=on", "hash read_cache=off", Metric::Throughput, None))
 }
 
-/// With the paper's Table 2.
+/// Adds the ratios of the paper's Table 2.
 fn amplified(cell: Cell, reads: f64, writes: f64) -> Cell {
     let rocksdb = |metric, paper| Comparison::with(Side::Store("rocksdb"), metric, Some(paper));
     cell.compare(rocksdb(Metric::ReadAmplification, reads)).compare(rocksdb(Metric::WriteAmplification, writes))

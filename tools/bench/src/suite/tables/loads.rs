@@ -1,4 +1,4 @@
-//! Loads in any order, and queues. No paper has a table of them: our engines beside each other, and beside others.
+//! Loads in any order, and queues. No paper has such a table; it compares our engines with each other and with rivals.
 
 use super::super::{
     cell::{Cell, Data},
@@ -15,9 +15,9 @@ use crate::{
 };
 
 const MEMORY: f64 = 0.1;
-/// The ids of OpenStreetMap's nodes as they arrived, nearly in order.
+/// The ids of OpenStreetMap's nodes in order of arrival, which is nearly sorted.
 const NODES: Keys = Keys::File { label: "nodes", name: "osm_nodes_arrival.u64.zst", scaled: None, arrival: true };
-/// Records that go through a queue for each that is in it.
+/// Records that pass through a queue per record in it.
 const THROUGH: f64 = 500.0;
 
 pub(in super::super) fn suite() -> Suite {
@@ -32,7 +32,7 @@ pub(in super::super) fn suite() -> Suite {
     let few = Data::synthetic(20_000, 300_000, 8, 100).keys(Keys::Ordered(Order::Ascending));
     cells.push(Cell { durability: Sync, ..Cell::new(Insert, Uniform, &few, Sync, 1.0) });
     cells.extend(queues());
-    // Scans right behind writes, of a store that was written out.
+    // Scans directly after writes, of a flushed store.
     let written = Data::synthetic(150_000, 3_000_000, 8, 56);
     cells.push(Cell::of_phases(Uniform, &written, MEMORY, &[(E, 0.05), (A, 0.2), (E, 0.05)]).warmup(0.05));
     Suite {
@@ -50,8 +50,8 @@ pub(in super::super) fn suite() -> Suite {
     }
 }
 
-/// Some thousand records, of which the first one goes for each that comes; then looks at the first one. And all of them
-/// taken from both ends.
+/// Two queues. In a short queue of some thousand records each insert removes the first record, with reads of the first
+/// record before and after. In a long queue records are removed from both ends.
 fn queues() -> Vec<Cell> {
     let queue = Data::synthetic(2000, 2000, 8, 100).keys(Keys::Ordered(Order::Ascending));
     let ends = Data::synthetic(20_000, 300_000, 8, 100).keys(Keys::Ordered(Order::Ascending));

@@ -12,9 +12,9 @@ use crate::{
 };
 
 const MEMORY: f64 = 0.05;
-/// With so much memory all indexes and filters fit.
+/// With this fraction of memory all indexes and filters fit.
 const AMPLE: f64 = 0.25;
-/// With so much for indexes and filters half of the single-level indexes fit, and all models.
+/// With this fraction for indexes and filters half of the single-level indexes fit, and all models.
 const SCARCE: f64 = 0.0005;
 const SINGLE: &str = "lsm index=single";
 const PARTITIONED: &str = "lsm index=partitioned";
@@ -55,7 +55,7 @@ pub(in super::super) fn suite() -> Suite {
     }
 }
 
-/// All kinds of index over one set of keys, and the other stores as they are.
+/// All index kinds over one set of keys, and the other stores unchanged.
 fn index(data: &Data, (_, single, partitioned, greedy, linear): (u64, f64, Option<f64>, f64, f64)) -> Cell {
     let learned = [(GREEDY, greedy), (LINEAR, linear)];
     let mut cell = Cell::new(C, Uniform, data, Unlogged, MEMORY).warmup(0.1).variants(vec![
@@ -80,12 +80,12 @@ fn index(data: &Data, (_, single, partitioned, greedy, linear): (u64, f64, Optio
     cell
 }
 
-/// Latency, with room for all indexes or for few: the calls of one thread.
+/// Latency of a single thread, with memory for all indexes or for few.
 fn latency(data: &Data) -> Cell {
     against_single(Cell::new(C, Uniform, data, Unlogged, MEMORY).threads(1).warmup(0.05))
 }
 
-/// Tables as they are built, in a load.
+/// Times the building of tables during a load.
 fn building(data: &Data) -> Cell {
     against_single(Cell::new(Load, Uniform, &Data { small: 200_000, ..data.clone() }, Unlogged, MEMORY))
 }

@@ -1,4 +1,4 @@
-//! TreeLine's insert forecasting: half reads, half inserts of taxi pick-ups in the order of their arrival.
+//! TreeLine's insert forecasting: half reads, half inserts of taxi pick-ups in order of arrival.
 
 use super::super::{
     cell::{Cell, Data, Variant},
@@ -13,7 +13,7 @@ use crate::{
 };
 
 const MEMORY: f64 = 0.33;
-/// New York's pick-ups, one in a thousand, replayed at the full scale to a year of them.
+/// A sample of one in a thousand of New York's pick-ups, replayed at the full scale to a whole year of them.
 const TAXI: Keys = Keys::File { label: "taxi", name: "taxi_pickups.u64.zst", scaled: Some(24_000_000), arrival: true };
 const ON: &str = "tree forecast=auto";
 const OFF: &str = "tree forecast=off";

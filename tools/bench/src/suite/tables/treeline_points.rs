@@ -16,7 +16,7 @@ const MEMORY: f64 = 0.33;
 pub(in super::super) fn suite() -> Suite {
     let small = Data::synthetic(1_000_000, 20_000_000, 8, 56);
     let large = Data::synthetic(150_000, 3_000_000, 8, 1016);
-    // More preparations of so many records do not fit into the time.
+    // More preparations at the full size do not fit into the time.
     let small_logged = Data { full: 5_000_000, ..small.clone() };
     let large_logged = Data { full: 1_500_000, ..large.clone() };
     let large_switched = Data { full: 1_000_000, ..large.clone() };
@@ -35,10 +35,11 @@ pub(in super::super) fn suite() -> Suite {
     }
 }
 
-/// Where every record is as hot, the cache is full after so many operations a record, and no more can be learnt.
+/// With a uniform distribution the cache is full after this many operations per record, and further warm-up has no
+/// effect.
 const UNIFORM_WARMUP: f64 = 0.4;
 
-/// Reads before writes, since all use one state, and the workload that adds records last.
+/// Reads before writes, since all share one state; the workload that adds records comes last.
 fn unlogged(data: &Data) -> Vec<Cell> {
     let cell = |workload, shape| match Cell::new(workload, shape, data, Unlogged, MEMORY) {
         cell if shape == Uniform => cell.warmup(UNIFORM_WARMUP),

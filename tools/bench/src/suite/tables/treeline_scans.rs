@@ -13,11 +13,11 @@ use crate::{
 };
 
 const MEMORY: f64 = 0.33;
-/// Blocks are cached after some thousand scans, and no store caches more by scans.
+/// Blocks are cached after some thousand scans, and no store caches more.
 const WARMUP: f64 = 0.02;
-/// In place of the paper's Amazon reviews: dense numbers with gaps, like theirs.
+/// Replaces the paper's Amazon reviews: dense numbers with gaps, like theirs.
 const AMAZON: Keys = Keys::File { label: "ncbi_taxids", name: "ncbi_taxids.du64.zst", scaled: None, arrival: false };
-/// In place of the paper's OpenStreetMap keys, scaled at the full scale to about their number.
+/// Replaces the paper's OpenStreetMap keys; scaled at the full scale to about their number.
 const OSM: Keys = Keys::File { label: "osm", name: "osm_node_ids.du64.zst", scaled: Some(22_000_000), arrival: false };
 
 pub(in super::super) fn suite() -> Suite {
@@ -45,7 +45,7 @@ pub(in super::super) fn suite() -> Suite {
     }
 }
 
-/// With the paper's 16 threads; the request rates of its Amazon set are in a table.
+/// Scans with the paper's 16 threads; a table gives the request rates of its Amazon set.
 fn scan(data: &Data, shape: Shape, durability: Durability) -> Cell {
     let cell = Cell::new(E, shape, data, durability, MEMORY).warmup(WARMUP).threads(16);
     let paper = match (data.keys == AMAZON && shape == Uniform, data.record_size()) {

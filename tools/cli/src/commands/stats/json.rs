@@ -1,13 +1,13 @@
-//! Statistics for programs.
+//! Formats statistics for programs, as JSON.
 
-use ecotone::{Counters, RangeShape, Survey};
+use ecotone::{Counters, RangeShape, SampledStats};
 use serde_json::{Map, Value, json};
 
-use super::look::{Look, Shape};
+use super::report::{KeyspaceReport, StatsReport};
 use crate::text::Encoding;
 
 /// All numbers as one object.
-pub(super) fn of(look: &Look) -> Value {
+pub(super) fn of(look: &StatsReport) -> Value {
     let stats = &look.stats;
     let memory: Map<String, Value> =
         stats.memory.iter().map(|part| (part.component.to_owned(), part.bytes.into())).collect();
@@ -38,7 +38,7 @@ fn io(io: &Counters) -> Value {
         "syncs": io.syncs})
 }
 
-fn keyspace(shape: &Shape) -> Value {
+fn keyspace(shape: &KeyspaceReport) -> Value {
     let stats = &shape.stats;
     let counters: Map<String, Value> =
         stats.counters.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
@@ -68,7 +68,7 @@ fn range(range: &RangeShape) -> Value {
     Value::Object(object)
 }
 
-fn survey(survey: &Survey) -> Value {
+fn survey(survey: &SampledStats) -> Value {
     let segment =
         |&(kind, pages, count): &(&str, u8, u64)| json!({"placement": kind, "pages": pages, "segments": count});
     json!({

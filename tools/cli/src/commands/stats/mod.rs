@@ -1,16 +1,16 @@
 //! `ecotone stats`.
 
 mod json;
-mod look;
+mod report;
 mod text;
 
 use clap::Args;
 
-use self::look::Look;
+use self::report::StatsReport;
 use crate::{
     failure::Failure,
     output::Output,
-    place::{Place, close},
+    target::{DatabaseArgument, close},
 };
 
 /// Prints what the database holds and takes, in six lines; with --all everything that is counted
@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgument,
     /// Everything that is counted, not only the six lines
     #[arg(long)]
     all: bool,
@@ -34,7 +34,7 @@ impl Stats {
     /// Prints the numbers.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let database = self.place.open()?;
-        let look = Look::at(&database, &self.place.path)?;
+        let look = StatsReport::at(&database, &self.place.path)?;
         let mut output = Output::new();
         if self.place.json {
             output.json(&json::of(&look))?;

@@ -1,15 +1,15 @@
-//! Statistics for people.
+//! Formats statistics for people.
 
 use std::collections::BTreeSet;
 
 use comfy_table::{Table, presets::NOTHING};
-use ecotone::{Counters, RangeShape, Survey, limits::PAGE};
+use ecotone::{Counters, RangeShape, SampledStats, limits::PAGE};
 
-use super::look::{Look, Shape};
+use super::report::{KeyspaceReport, StatsReport};
 use crate::text::escape;
 
-/// Lines of two columns: what, and how much. The first six tell what a user wants to know, `all` adds the rest.
-pub(super) fn of(look: &Look, all: bool) -> Table {
+/// Two columns: name and amount. The first six lines are the summary; `all` adds the rest.
+pub(super) fn of(look: &StatsReport, all: bool) -> Table {
     let mut lines = Lines::default();
     summary(look, &mut lines);
     if all {
@@ -37,20 +37,20 @@ impl Lines {
     }
 }
 
-fn summary(look: &Look, lines: &mut Lines) {
+fn summary(look: &StatsReport, lines: &mut Lines) {
     let stats = &look.stats;
     lines.head("keyspaces", names(&look.keyspaces));
-    lines.head("records", format!("about {}", count(look.keyspaces.iter().map(Shape::records).sum())));
+    lines.head("records", format!("about {}", count(look.keyspaces.iter().map(KeyspaceReport::records).sum())));
     lines.head("disk", format!("{} in all files", size(look.disk_bytes)));
     lines.head("memory", format!("{} held of a budget of {}", size(stats.memory_held), size(stats.memory_budget)));
     lines.head("log", format!("{} for the next opening to replay", size(stats.log.used_bytes)));
     lines.head("state", state(stats));
 }
 
-/// Keyspaces that are named; of others it is told how many there are.
+/// At most this many keyspaces are named; the others are only counted.
 const NAMED: usize = 8;
 
-fn names(keyspaces: &[Shape]) -> String {
+fn names(keyspaces: &[KeyspaceReport]) -> String {
     let mut names: Vec<String> =
         keyspaces.iter().take(NAMED).map(|shape| format!("{} ({})", shape.stats.name, shape.stats.engine)).collect();
     match keyspaces.len() {
@@ -69,7 +69,7 @@ fn state(stats: &ecotone::Stats) -> String {
     }
 }
 
-fn whole(look: &Look, lines: &mut Lines) {
+fn whole(look: &StatsReport, lines: &mut Lines) {
     let stats = &look.stats;
     lines.head("memory by component", "");
     stats.memory.iter().for_each(|part| lines.line(part.component, size(part.bytes)));
@@ -87,7 +87,7 @@ fn io(io: &Counters) -> String {
     format!("{} reads of {read}, {} writes of {written}, {} syncs", count(io.reads), count(io.writes), count(io.syncs))
 }
 
-fn keyspace(shape: &Shape, lines: &mut Lines) {
+fn keyspace(shape: &KeyspaceReport, lines: &mut Lines) {
     lines.head(format!("keyspace {} ({})", shape.stats.name, shape.stats.engine), "");
     let mut known = BTreeSet::new();
     if let Some(survey) = &shape.survey {
@@ -106,7 +106,7 @@ fn keyspace(shape: &Shape, lines: &mut Lines) {
     others.for_each(|(name, number)| lines.line(&name.replace('_', " "), count(*number)));
 }
 
-/// At most so many bytes of a key are shown.
+/// At most this many bytes of a key are shown.
 const SHOWN: usize = 24;
 
 fn of_range(range: &RangeShape, lines: &mut Lines) {
@@ -122,8 +122,8 @@ fn of_range(range: &RangeShape, lines: &mut Lines) {
     lines.line("range", format!("{bounds}: {bytes}; {scans}"));
 }
 
-fn pages(shape: &Shape, survey: &Survey, lines: &mut Lines) {
-    let Survey { sampled_pages, sampled_fill_bytes, sampled_records, .. } = *survey;
+fn pages(shape: &KeyspaceReport, survey: &SampledStats, lines: &mut Lines) {
+    let SampledStats { sampled_pages, sampled_fill_bytes, sampled_records, .. } = *survey;
     if let (Some(records), Some(bytes)) = (shape.sampled_records(), shape.record_bytes()) {
         lines.line("records", format!("about {}, with {} of keys and values", count(records), size(bytes)));
     }
@@ -141,7 +141,7 @@ fn pages(shape: &Shape, survey: &Survey, lines: &mut Lines) {
     }
 }
 
-/// How a number is told, with what comes behind it.
+/// How a counter is formatted, and the text after it.
 enum Says {
     Count(&'static str),
     Size(&'static str),
@@ -161,7 +161,7 @@ impl Says {
 
 use Says::{Count, Name, Size};
 
-/// Lines of a keyspace with the counters that they tell; what is in none of them has a line of its own.
+/// The lines of a keyspace, each with the counters that it shows. A counter that is in none of them gets its own line.
 const GROUPS: [(&str, &[(&str, Says)]); 12] = [
     (
         "space",

@@ -1,4 +1,4 @@
-//! Making a map of the one before and of tags, in one pass by the order of hashes.
+//! Builds a delta map from the previous map and from tags, in one pass in hash order.
 
 use std::{cmp::Reverse, ops::Range};
 
@@ -10,13 +10,14 @@ use ecotone_substrate::{
 };
 
 use super::{Ages, BUCKETS, DeltaMap, LINE, SLOT, bucket, line::Line, tag};
-use crate::hash::cold::{stretch::Stretch, tags::Tags};
+use crate::hash::cold::{hash_range::HashRange, tags::Tags};
 
 impl DeltaMap {
-    /// The map of a stretch with what counts of `before`, which has as many buckets, and of the tags of deltas.
+    /// Builds the map of a hash range from the visible slots of `before`, which has as many buckets, and from the tags
+    /// of deltas.
     pub(in crate::hash::cold) fn build(
         memory: &Memory,
-        stretch: Stretch,
+        stretch: HashRange,
         buckets: u64,
         ages: &Ages,
         before: Option<&DeltaMap>,
@@ -40,14 +41,14 @@ impl DeltaMap {
     }
 }
 
-/// What a map is made of.
+/// The sources of a map.
 struct Source<'s> {
     ages: &'s Ages,
     before: Option<&'s DeltaMap>,
     line: Line,
-    /// The youngest first.
+    /// Streams of younger deltas first.
     streams: Vec<Stream<'s>>,
-    /// Whether what comes of streams is younger than all that comes of the map before, as it is but for merged deltas.
+    /// Whether all slots from streams are younger than those of the previous map. This holds except for merged deltas.
     is_younger: bool,
 }
 
@@ -62,14 +63,14 @@ impl<'s> Source<'s> {
         Source { ages, before, line: Line::default(), streams, is_younger }
     }
 
-    /// Makes ready for the buckets of a line.
+    /// Loads the line of the previous map.
     fn load(&mut self, number: usize) {
         if let Some(before) = self.before {
             self.line.load(before, number);
         }
     }
 
-    /// Adds the slots of the next bucket that count, the youngest first. Whether it has too many.
+    /// Adds the visible slots of the next bucket, the youngest first. Returns whether the bucket is crowded.
     fn take(&mut self, bucket: u64, line: &mut Line) -> bool {
         let age = |[_, delta]: &[u8; SLOT]| self.ages[usize::from(*delta)];
         self.streams.iter_mut().for_each(|stream| stream.take(bucket, line.slots()));
@@ -85,14 +86,14 @@ impl<'s> Source<'s> {
     }
 }
 
-/// Tags of one delta on their way into a map.
+/// The tags of one delta that go into a map.
 struct Stream<'t> {
     delta: u8,
     tags: &'t Tags,
     left: Range<u64>,
-    stretch: Stretch,
+    stretch: HashRange,
     buckets: u64,
-    /// The bucket of the next tag, and what stands for it there.
+    /// The next tag's bucket, and its bits in the slot.
     next: Option<(u64, u8)>,
 }
 

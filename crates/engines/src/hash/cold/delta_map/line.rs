@@ -1,5 +1,5 @@
-//! One line of a delta map with its slots, as maps are made: the lines of the map before are copied out, those of the
-//! next one copied in.
+//! One line of a delta map with its slots, while a map is built: lines of the previous map are copied out, and lines of
+//! the new one copied in.
 
 use ecotone_substrate::{
     Result,
@@ -12,25 +12,25 @@ use super::{CROWDED, DeltaMap, LINE, SLOT};
 /// The slots of 60 buckets.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    /// The number of slots of each bucket, as it stands in the line.
+    /// Number of slots of each bucket, as encoded in the line.
     counts: Vec<u8>,
     slots: Vec<[u8; SLOT]>,
-    /// Where the present bucket begins among the slots.
+    /// Index of the current bucket's first slot.
     start: usize,
 }
 
 impl Line {
-    /// The slots of the present bucket, to add more.
+    /// All slots; the caller appends those of the current bucket.
     pub(super) fn slots(&mut self) -> &mut Vec<[u8; SLOT]> {
         &mut self.slots
     }
 
-    /// The slots that the present bucket has so far.
+    /// The slots of the current bucket so far.
     pub(super) fn bucket(&mut self) -> &mut [[u8; SLOT]] {
         &mut self.slots[self.start..]
     }
 
-    /// Ends the present bucket, which has no slots if it is crowded.
+    /// Ends the current bucket. A crowded bucket keeps no slots.
     pub(super) fn end_bucket(&mut self, crowded: bool) {
         let count = if crowded { CROWDED } else { u8::try_from(self.slots.len() - self.start).unwrap_or(CROWDED) };
         if count == CROWDED {
@@ -40,7 +40,7 @@ impl Line {
         self.start = self.slots.len();
     }
 
-    /// Takes what a map has in its line of this number.
+    /// Loads the line `number` of a map with its slots.
     pub(super) fn load(&mut self, map: &DeltaMap, number: usize) {
         let line: &[u8; LINE] = map.line(number);
         let (first, counts) = line.split_first_chunk().expect("a line is longer");
@@ -57,7 +57,7 @@ impl Line {
         }
     }
 
-    /// Takes the slots of the next bucket of what was loaded; `None` if it is crowded.
+    /// Takes the slots of the next loaded bucket; `None` if it is crowded.
     pub(super) fn next_bucket(&mut self, bucket: usize) -> Option<&[[u8; SLOT]]> {
         let count = self.counts[bucket];
         if count == CROWDED {
@@ -68,7 +68,7 @@ impl Line {
         Some(&self.slots[start..self.start])
     }
 
-    /// Adds these buckets to a map, as its line of this number, and forgets them.
+    /// Appends the buckets to a map as its line `number`, and clears them.
     pub(super) fn store(&mut self, memory: &Memory, map: &mut DeltaMap, number: usize) -> Result<()> {
         let first = u32::try_from(map.slots).expect("a partition has fewer records than that");
         let (page, at) = (number * LINE / PAGE, number * LINE % PAGE);

@@ -1,10 +1,10 @@
-//! Which deltas may have a key, for one partition: buckets by hash, of slots with eight bits of tag and eight of delta
-//! (decision 9, "The cold tier").
+//! The delta map of a partition says which deltas may have a key. It is a hash table of buckets; a slot has eight bits
+//! of tag and eight bits that name a delta (decision 9, "The cold tier").
 //!
-//! A bucket's slots stand one behind the other, those of younger deltas first, and buckets follow each other by hash. A
-//! line of 64 bytes has the place of the first slot of 60 buckets, and the number of slots of each; so a search looks
-//! at one line, and at one or two of slots. A map never changes. It is made of the one before and of the tags of deltas
-//! that have come, all in the order of hashes, in one pass.
+//! Slots of a bucket are contiguous, those of younger deltas first, and buckets follow each other in hash order. A line
+//! of 64 bytes has the position of the first slot of 60 buckets, and the number of slots of each, so a search reads one
+//! line, and one or two lines of slots. A map never changes. The next one is built from the previous one and the tags
+//! of new deltas, all in hash order, in one pass.
 
 mod build;
 mod line;
@@ -13,59 +13,59 @@ use std::ops::Range;
 
 use ecotone_substrate::{limits::PAGE, table::Pages};
 
-use super::{stretch::Stretch, tags::upper};
+use super::{hash_range::HashRange, tags::upper};
 
-/// Slots that a bucket should have when a fold is due.
+/// Mean slots of a bucket when a merge is due.
 const MEAN: u64 = 6;
 /// Bytes of a slot.
 const SLOT: usize = 2;
-/// Bytes of a line, and how many buckets it is for.
+/// Bytes of a line, and its number of buckets.
 const LINE: usize = 64;
 const BUCKETS: u64 = LINE as u64 - 4;
-/// The number of slots that says that there are too many: any delta may have the keys of this bucket.
+/// The count of a crowded bucket, which has too many slots: any delta may have its keys.
 const CROWDED: u8 = u8::MAX;
 
-/// How old deltas are, by their slots' numbers: 0 for one that does not count, and more for younger ones.
+/// Ages of deltas, by their numbers in slots: 0 for a delta that is not visible, and more for younger ones.
 pub(super) type Ages = [u8; 256];
 
-/// Slots that are still to be looked at for a hash.
+/// Slots that are still to be searched for a hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Matches {
-    /// These, if they have this tag.
+    /// These slots, if they have this tag.
     Slots(Range<u64>, u8),
-    /// All deltas that count are to be looked at.
+    /// All visible deltas have to be searched.
     All,
 }
 
 /// The map of one partition.
 #[derive(Debug)]
 pub(super) struct DeltaMap {
-    stretch: Stretch,
+    stretch: HashRange,
     buckets: u64,
     /// Lines, then slots.
     pages: Pages,
     slots: u64,
 }
 
-/// What stands for a hash in a slot; its other bits choose the bucket.
+/// The bits of a hash in a slot; other bits choose the bucket.
 #[inline]
 fn tag(hash: u64) -> u8 {
     (hash >> 24) as u8
 }
 
-/// Which of the buckets has a hash: by the bits that a tag keeps of it, since maps are made of tags.
+/// The bucket of a hash. It depends only on bits that tags keep, since maps are built from tags.
 #[inline]
-fn bucket(stretch: Stretch, buckets: u64, hash: u64) -> u64 {
+fn bucket(stretch: HashRange, buckets: u64, hash: u64) -> u64 {
     stretch.part(upper(hash), buckets)
 }
 
-/// Buckets for a partition of which deltas will have so many records.
+/// Buckets for a partition whose deltas will have `records` records.
 pub(super) fn buckets_for(records: u64) -> u64 {
     records.div_ceil(MEAN).max(1)
 }
 
 impl DeltaMap {
-    /// Its slots.
+    /// Number of slots.
     pub(super) fn len(&self) -> u64 {
         self.slots
     }
@@ -75,12 +75,12 @@ impl DeltaMap {
         self.pages.len() as u64 * PAGE as u64
     }
 
-    /// Its buckets.
+    /// Number of buckets.
     pub(super) fn buckets(&self) -> u64 {
         self.buckets
     }
 
-    /// Where deltas are named that may have keys of this hash.
+    /// The slots of deltas that may have keys of this hash.
     #[inline]
     pub(super) fn matches(&self, hash: u64) -> Matches {
         match self.range(bucket(self.stretch, self.buckets, hash)) {
@@ -89,7 +89,7 @@ impl DeltaMap {
         }
     }
 
-    /// The next younger one of these deltas; `None` after the last, and if all are to be looked at.
+    /// The next of these deltas, the youngest first; `None` after the last, and if all have to be searched.
     #[inline]
     pub(super) fn next(&self, matches: &mut Matches) -> Option<u8> {
         let Matches::Slots(slots, wanted) = matches else { return None };
@@ -118,7 +118,7 @@ impl DeltaMap {
         *self.pages.get(page, at)
     }
 
-    /// Where a slot stands.
+    /// Page and offset of a slot.
     fn place(&self, slot: u64) -> (usize, usize) {
         let at = self.buckets.div_ceil(BUCKETS) as usize * LINE + slot as usize * SLOT;
         (at / PAGE, at % PAGE)

@@ -1,4 +1,4 @@
-//! Flipped bytes and cut files: an error that names the place, or the right answer.
+//! Flipped bytes and truncated files: each leads to an error that names the place, or to the right answer.
 
 use ecotone_substrate::limits::SECTOR;
 use ecotone_testkit::table::{Damaged, seal_block};
@@ -8,7 +8,7 @@ use super::*;
 
 const PAGE: usize = 4096;
 
-/// A run on a disk, and what is in it. Three pages follow the header: blocks, fences, tags.
+/// A run on a disk, and its records. Three pages follow the header: blocks, fences, tags.
 fn original(kind: RunKind) -> (SimStorage, Records) {
     let mut random = SmallRng::seed_from_u64(5);
     let disk = SimStorage::new(1);
@@ -23,7 +23,7 @@ fn original(kind: RunKind) -> (SimStorage, Records) {
     (disk, records)
 }
 
-/// Opens and asks for everything. Every answer is right; the first error.
+/// Opens the run and reads everything. Every answer is right; returns the first error.
 fn exercise(environment: &Environment, records: &Records) -> Result<()> {
     let run = Run::open(environment, NAME)?;
     let (mut frame, mut first) = (frame(environment), Ok(()));
@@ -39,7 +39,7 @@ fn exercise(environment: &Environment, records: &Records) -> Result<()> {
 
 #[test]
 fn every_flipped_byte_is_noticed_where_it_is_or_is_in_no_block() {
-    for (kind, step) in [(DELTA, 1), (RunKind::Base(Stretch::ALL), 7)] {
+    for (kind, step) in [(DELTA, 1), (RunKind::Base(HashRange::ALL), 7)] {
         let (disk, records) = original(kind);
         let environment = environment(&disk);
         let read = || exercise(&environment, &records);
@@ -57,11 +57,11 @@ fn every_flipped_byte_is_noticed_where_it_is_or_is_in_no_block() {
     }
 }
 
-/// A run of which any sector was not written, or holds what another page has there: no answer is wrong, and the place
-/// is told.
+/// Any sector of a run was not written, or holds the bytes of another page: no answer is wrong, and the error names the
+/// place.
 #[test]
 fn trap_06_every_sector_of_a_run_counts() {
-    for kind in [DELTA, RunKind::Base(Stretch::ALL)] {
+    for kind in [DELTA, RunKind::Base(HashRange::ALL)] {
         let (disk, records) = original(kind);
         let environment = environment(&disk);
         let read = || exercise(&environment, &records);
@@ -89,10 +89,10 @@ fn a_file_of_another_length_or_another_file_is_noticed() {
     let read = || exercise(&environment, &records);
     let damaged = Damaged::new(&disk, NAME, &read);
     damaged.every_other_length_is_noticed();
-    for other in [Name { database: 8, ..NAME }, Name { birth: 42, ..NAME }] {
+    for other in [FileIdentity { database: 8, ..NAME }, FileIdentity { birth: 42, ..NAME }] {
         assert_eq!(damaged.place(&Run::open(&environment, other).unwrap_err()), Some(64));
     }
-    let moved = Name { number: 10, ..NAME };
+    let moved = FileIdentity { number: 10, ..NAME };
     disk.put(moved.file(), damaged.whole());
     assert!(Run::open(&environment, moved).unwrap_err().to_string().contains("checksum"));
 }
@@ -102,11 +102,11 @@ fn a_header_with_a_right_checksum_is_believed_only_where_it_makes_sense() {
     let (disk, records) = original(DELTA);
     let environment = environment(&disk);
     let read = || exercise(&environment, &records);
-    // Addresses of the hot log that could be.
+    // Possible addresses of the hot log.
     Damaged::new(&disk, NAME, &read).a_header_that_makes_no_sense_is_noticed(136, |offset| (88..104).contains(&offset));
 }
 
-/// A block that passes the check is what the builder makes of its records, whatever was changed.
+/// A block that passes the check equals the block that the builder makes of its records, whatever was changed.
 #[test]
 fn a_changed_block_with_a_right_checksum_fails_the_check_or_is_a_whole_one() {
     let (disk, records) = original(DELTA);
@@ -130,14 +130,14 @@ fn a_changed_block_with_a_right_checksum_fails_the_check_or_is_a_whole_one() {
     assert!((1..8 * 1024).contains(&passed), "a value may be any");
 }
 
-/// What searches do not look at: the slot of a record that is another's, in a delta of which other partitions'
-/// stretches are gone.
+/// The check finds damage that searches do not see: a slot with wrong hash bits, in a delta whose blocks of other
+/// partitions may be punched.
 #[test]
 fn a_slot_that_says_something_else_is_noticed_in_a_part_of_a_delta() {
     let (disk, records) = original(DELTA);
     let environment = environment(&disk);
     let run = Arc::new(Run::open(&environment, NAME).unwrap());
-    let stretch = Stretch::new(1, 1).unwrap();
+    let stretch = HashRange::new(1, 1).unwrap();
     let of_stretch = records.keys().filter(|(hash, _)| stretch.has(*hash)).count() as u64;
     let tags = run.tags(&environment).unwrap();
     let check = |stretch| run.check_part(&environment, stretch, Some(&tags), &hash, &|_, _| true);
@@ -151,10 +151,10 @@ fn a_slot_that_says_something_else_is_noticed_in_a_part_of_a_delta() {
     disk.patch(NAME.file(), at as u64, &block);
     let error = check(stretch).unwrap_err();
     assert!(error.to_string().contains("a hash is not that of its key"), "{error}");
-    check(Stretch::new(1, 0).unwrap()).unwrap();
+    check(HashRange::new(1, 0).unwrap()).unwrap();
 }
 
-/// Tags that are those of no record have a right checksum too.
+/// Wrong tags with a right checksum are found too.
 #[test]
 fn a_tag_of_another_record_is_noticed_in_a_part_of_a_delta() {
     let (disk, records) = original(DELTA);
@@ -165,7 +165,7 @@ fn a_tag_of_another_record_is_noticed_in_a_part_of_a_delta() {
         tags.push(&environment.memory, hash ^ u64::from(number == last) << 24).unwrap();
     }
     let check = |stretch| run.check_part(&environment, stretch, Some(&tags), &hash, &|_, _| true);
-    let error = check(Stretch::new(1, 1).unwrap()).unwrap_err();
+    let error = check(HashRange::new(1, 1).unwrap()).unwrap_err();
     assert!(error.to_string().contains("a tag is not that of its record"), "{error}");
-    check(Stretch::new(1, 0).unwrap()).unwrap();
+    check(HashRange::new(1, 0).unwrap()).unwrap();
 }

@@ -1,4 +1,4 @@
-//! What goes wrong while a run is written.
+//! Failures while a run is written.
 
 use std::io;
 
@@ -29,7 +29,7 @@ fn every_failed_write_or_sync_poisons_and_leaves_no_file() {
         disk.fail_at(index, io::ErrorKind::Other);
         assert!(write(&environment, NAME, DELTA, 4096, &records).is_err(), "I/O {index}");
         assert!(disk.files().is_empty(), "I/O {index}");
-        // The first I/O makes the file, some reserve space: they lose nothing.
+        // The first I/O creates the file, and some reserve space: these lose nothing.
         let harmless = environment.health.check().is_ok();
         let label = format!("{:?}", disk.labels()[index as usize]);
         assert_eq!(harmless, label.contains("Create") || label.contains("Preallocate"), "{label}");

@@ -1,4 +1,4 @@
-//! The search in fences, against the hashes themselves.
+//! The search in fences, compared with the hashes themselves.
 
 use rand::SeedableRng;
 

@@ -5,7 +5,7 @@ use ecotone_testkit::table::BEGINNING;
 
 use super::*;
 
-/// What follows in the header.
+/// The fields of the header after the common ones.
 const HEADER: [(usize, &str); 15] = [
     (1, "kind"),
     (1, "log2 of the block size"),
@@ -60,7 +60,7 @@ fn check(name: &str, kind: RunKind, records: &Records) {
         (2 * run.blocks() as usize, "numbers"),
     ]);
     labels.extend([(2 * (64 - run.blocks() as usize), "no blocks"), (4096 - 144, "to the end of the page")]);
-    let tags = tags.of(Stretch::ALL).count();
+    let tags = tags.of(HashRange::ALL).count();
     if tags > 0 {
         labels.push((4, "checksum of the tags"));
         labels.extend((0..tags).map(|_| (5, "tag")));
@@ -81,5 +81,9 @@ fn a_delta_and_a_base() {
     ];
     check("hash-delta", DELTA, &delta.into_iter().collect());
     let lower = (b'a'..=b'z').find(|byte| hash(&[*byte]) >> 62 == 0).expect("one of 26 is there");
-    check("hash-base", RunKind::Base(Stretch::new(2, 0).unwrap()), &[record(&[lower], Some(b"value".to_vec()))].into());
+    check(
+        "hash-base",
+        RunKind::Base(HashRange::new(2, 0).unwrap()),
+        &[record(&[lower], Some(b"value".to_vec()))].into(),
+    );
 }

@@ -1,4 +1,4 @@
-//! Partitions with their delta maps, against a model of the whole keyspace.
+//! Partitions with their delta maps, compared with a model of the whole keyspace.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use rand::SeedableRng;
 use super::*;
 use crate::hash::cold::delta_map::buckets_for;
 
-/// A keyspace of partitions, and what should be in it.
-pub(super) struct World {
+/// A keyspace of partitions, and its expected records.
+pub(super) struct Fixture {
     pub(super) disk: SimStorage,
     pub(super) environment: Environment,
     random: SmallRng,
@@ -21,11 +21,11 @@ pub(super) struct World {
     hash_of: fn(&[u8]) -> u64,
 }
 
-impl World {
-    pub(super) fn new(seed: u64, hash_of: fn(&[u8]) -> u64) -> World {
+impl Fixture {
+    pub(super) fn new(seed: u64, hash_of: fn(&[u8]) -> u64) -> Fixture {
         println!("seed {seed}");
         let disk = SimStorage::new(seed);
-        World {
+        Fixture {
             environment: environment(&disk),
             disk,
             random: SmallRng::seed_from_u64(seed),
@@ -37,12 +37,12 @@ impl World {
         }
     }
 
-    fn name(&mut self) -> Name {
+    fn name(&mut self) -> FileIdentity {
         self.next += 1;
-        Name { number: self.next, birth: u64::from(self.next), ..NAME }
+        FileIdentity { number: self.next, birth: u64::from(self.next), ..NAME }
     }
 
-    /// A delta of some keys.
+    /// Adds a delta of random keys.
     pub(super) fn compact(&mut self, count: usize, keys: u32) {
         let mut records = Records::new();
         for _ in 0..count {
@@ -58,8 +58,8 @@ impl World {
         self.runs = self.runs.with_delta(&self.environment.memory, Arc::new(run), tags).unwrap();
     }
 
-    /// All that the partition of a hash has becomes its base, or those of its halves. Meanwhile a delta of so many
-    /// records comes, if any.
+    /// Merges all records of the partition of a hash into its base, or into those of its halves. Meanwhile a delta of
+    /// `meanwhile` records comes, if any.
     pub(super) fn fold(&mut self, hash: u64, halves: bool, meanwhile: usize) {
         let stretch = self.runs.partition(hash).stretch();
         let stretches = stretch.halves().filter(|_| halves).map_or_else(|| vec![stretch], Vec::from);
@@ -79,7 +79,7 @@ impl World {
         self.runs = self.runs.with_folded(&self.environment, &parts, folded);
     }
 
-    /// Some neighbours among the deltas become one.
+    /// Merges some adjacent deltas.
     pub(super) fn merge(&mut self) {
         let count = self.runs.deltas().len();
         if count < 2 {
@@ -91,7 +91,7 @@ impl World {
         let mut records = Records::new();
         for run in &goes[first..end] {
             let window = self.environment.memory.lease_essential(Component::Frames, Size::Slab).unwrap();
-            let mut cursor = Cursor::new(run.clone(), Stretch::ALL.hashes(), window);
+            let mut cursor = Cursor::new(run.clone(), HashRange::ALL.hashes(), window);
             while cursor.advance(&self.hash_of).unwrap() {
                 records.insert((cursor.hash(), cursor.key().to_vec()), cursor.value().map(<[u8]>::to_vec));
             }
@@ -107,17 +107,17 @@ impl World {
         self.runs = self.runs.with_merged(&self.environment.memory, first..end, merged).unwrap();
     }
 
-    /// The same runs, opened anew. No search has been there.
+    /// The same runs, opened again. No search has made their maps.
     pub(super) fn opened(&self, environment: &Environment) -> Runs {
         let deltas: Vec<_> = self.runs.deltas().runs().map(|run| run.name()).collect();
         let named = |partition: &Arc<Partition>| {
-            ((partition.stretch(), partition.base().map(|base| base.name())), partition.folded())
+            ((partition.stretch(), partition.base().map(|base| base.name())), partition.merged_until())
         };
         let partitions: Vec<_> = self.runs.partitions().map(named).collect();
         Runs::open(environment, &deltas, &partitions).unwrap()
     }
 
-    /// Goes on with them.
+    /// Continues with the opened runs.
     pub(super) fn reopen(&mut self) {
         let opened = self.opened(&self.environment);
         let all = |runs: &Runs| runs.partitions().map(|partition| partition.delta_records()).collect::<Vec<_>>();
@@ -129,7 +129,7 @@ impl World {
         self.runs = opened;
     }
 
-    /// Every key, there or not, has the answer of the model.
+    /// Checks that every key, present or not, has the answer of the model.
     pub(super) fn check(&self, keys: u32) {
         let mut frame = frame(&self.environment);
         for key in (0..keys + 100).map(u32::to_be_bytes) {
@@ -143,7 +143,7 @@ impl World {
         assert!(self.problems().is_empty());
     }
 
-    /// What a full check says.
+    /// The problems that a full check finds.
     fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let failed = &mut |error: ecotone_substrate::Error| {
@@ -163,92 +163,92 @@ fn prepare(runs: &Runs) {
 #[test]
 fn random_deltas_folds_and_merges_follow_the_model() {
     for seed in 0..20 {
-        let mut world = World::new(seed, hash);
+        let mut fixture = Fixture::new(seed, hash);
         let keys = 2_000;
         for _ in 0..30 {
-            match world.random.random_range(0..10) {
+            match fixture.random.random_range(0..10) {
                 0..3 => {
-                    let (hash, halves) = (world.random.next_u64(), world.random.random_bool(0.3));
-                    let meanwhile = world.random.random_range(0..2) * 100;
-                    world.fold(hash, halves, meanwhile);
+                    let (hash, halves) = (fixture.random.next_u64(), fixture.random.random_bool(0.3));
+                    let meanwhile = fixture.random.random_range(0..2) * 100;
+                    fixture.fold(hash, halves, meanwhile);
                 }
-                3 => world.merge(),
-                4 => world.reopen(),
+                3 => fixture.merge(),
+                4 => fixture.reopen(),
                 _ => {
-                    let count = world.random.random_range(1..600);
-                    world.compact(count, keys);
+                    let count = fixture.random.random_range(1..600);
+                    fixture.compact(count, keys);
                 }
             }
         }
-        world.check(keys);
+        fixture.check(keys);
     }
 }
 
 #[test]
 fn a_delta_goes_when_every_partition_is_folded_beyond_it() {
-    let mut world = World::new(1, hash);
-    let fold = |world: &mut World, hash, meanwhile| {
-        world.fold(hash, false, meanwhile);
-        world.runs.deltas().len()
+    let mut fixture = Fixture::new(1, hash);
+    let fold = |fixture: &mut Fixture, hash, meanwhile| {
+        fixture.fold(hash, false, meanwhile);
+        fixture.runs.deltas().len()
     };
-    world.compact(500, 2_000);
-    world.fold(0, true, 0);
-    assert!(world.runs.deltas().is_empty() && world.runs.partitions().count() == 2);
-    world.compact(500, 2_000);
-    assert_eq!(fold(&mut world, 0, 0), 1, "the other half needs it");
-    assert_eq!(fold(&mut world, u64::MAX, 0), 0);
-    world.compact(500, 2_000);
-    assert_eq!(fold(&mut world, 0, 100), 2);
-    assert_eq!(fold(&mut world, u64::MAX, 0), 1, "what came beside the first fold is not in its base");
-    world.check(2_000);
-    assert_eq!(fold(&mut world, 0, 0), 0);
-    world.check(2_000);
+    fixture.compact(500, 2_000);
+    fixture.fold(0, true, 0);
+    assert!(fixture.runs.deltas().is_empty() && fixture.runs.partitions().count() == 2);
+    fixture.compact(500, 2_000);
+    assert_eq!(fold(&mut fixture, 0, 0), 1, "the other half needs it");
+    assert_eq!(fold(&mut fixture, u64::MAX, 0), 0);
+    fixture.compact(500, 2_000);
+    assert_eq!(fold(&mut fixture, 0, 100), 2);
+    assert_eq!(fold(&mut fixture, u64::MAX, 0), 1, "what came beside the first fold is not in its base");
+    fixture.check(2_000);
+    assert_eq!(fold(&mut fixture, 0, 0), 0);
+    fixture.check(2_000);
 }
 
 #[test]
 fn two_hundred_and_fifty_five_deltas_are_told_apart() {
-    let mut world = World::new(1, hash);
-    (0..255).for_each(|_| world.compact(20, 500));
-    world.check(500);
-    assert_eq!(world.runs.deltas().len(), 255);
+    let mut fixture = Fixture::new(1, hash);
+    (0..255).for_each(|_| fixture.compact(20, 500));
+    fixture.check(500);
+    assert_eq!(fixture.runs.deltas().len(), 255);
     // With so little memory that a map is made of sixteen deltas at a time.
-    world.runs = world.opened(&world.disk.environment(DATABASE, 4 << 20));
-    world.check(500);
-    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.compact(1, 500)));
+    fixture.runs = fixture.opened(&fixture.disk.environment(DATABASE, 4 << 20));
+    fixture.check(500);
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| fixture.compact(1, 500)));
     assert!(refused.is_err(), "there is no number for another one");
 }
 
 /// Buckets with more slots than they can count send a search to every delta.
 #[test]
 fn keys_of_equal_hashes_crowd_a_bucket_and_are_found() {
-    let mut world = World::new(1, |key| hash(&key[3..4]) >> 62 << 62);
-    (0..8).for_each(|_| world.compact(300, 600));
-    world.check(600);
-    world.reopen();
-    world.check(600);
-    world.fold(0, true, 0);
-    world.compact(300, 600);
-    world.merge();
-    world.check(600);
+    let mut fixture = Fixture::new(1, |key| hash(&key[3..4]) >> 62 << 62);
+    (0..8).for_each(|_| fixture.compact(300, 600));
+    fixture.check(600);
+    fixture.reopen();
+    fixture.check(600);
+    fixture.fold(0, true, 0);
+    fixture.compact(300, 600);
+    fixture.merge();
+    fixture.check(600);
 }
 
-/// A map is made for the base that there is: the mean of its buckets stays where it should be while the base grows.
+/// A map is sized for the current base: the mean of its buckets stays right while the base grows.
 #[test]
 fn a_map_grows_with_its_base() {
-    let mut world = World::new(1, hash);
-    world.compact(10, 50_000);
-    world.fold(0, false, 0);
+    let mut fixture = Fixture::new(1, hash);
+    fixture.compact(10, 50_000);
+    fixture.fold(0, false, 0);
     for _ in 0..6 {
-        world.compact(2_000, 50_000);
-        world.fold(0, false, 0);
+        fixture.compact(2_000, 50_000);
+        fixture.fold(0, false, 0);
     }
-    let records = world.runs.partition(0).base().unwrap().records();
-    while world.runs.partition(0).delta_records() < records / 2 {
-        world.compact(500, 50_000);
+    let records = fixture.runs.partition(0).base().unwrap().records();
+    while fixture.runs.partition(0).delta_records() < records / 2 {
+        fixture.compact(500, 50_000);
     }
     let (mut astray, mut asked) = (0, 0);
     for key in (50_000..60_000u32).map(u32::to_be_bytes) {
-        let (hash, partition) = (hash(&key), world.runs.partition(hash(&key)));
+        let (hash, partition) = (hash(&key), fixture.runs.partition(hash(&key)));
         let mut search = partition.search(hash);
         while let Some((run, _)) = partition.next(&mut search) {
             astray += u64::from(matches!(run.kind(), RunKind::Delta { .. }));
@@ -266,28 +266,28 @@ fn near_a_boundary(key: &[u8]) -> u64 {
 
 #[test]
 fn a_key_is_found_whose_bucket_the_lowest_bits_of_its_hash_would_decide() {
-    let mut world = World::new(1, near_a_boundary);
-    world.compact(18, 2_000);
-    assert_eq!(buckets_for(world.newest.len() as u64), 3);
-    let buckets: BTreeSet<u64> = world.newest.keys().map(|(hash, _)| Stretch::ALL.part(*hash, 3)).collect();
+    let mut fixture = Fixture::new(1, near_a_boundary);
+    fixture.compact(18, 2_000);
+    assert_eq!(buckets_for(fixture.newest.len() as u64), 3);
+    let buckets: BTreeSet<u64> = fixture.newest.keys().map(|(hash, _)| HashRange::ALL.part(*hash, 3)).collect();
     assert_eq!(buckets, BTreeSet::from([0, 1]));
-    world.check(2_000);
-    world.reopen();
-    world.check(2_000);
+    fixture.check(2_000);
+    fixture.reopen();
+    fixture.check(2_000);
 }
 
-/// What is on disk is right, and yet a record would not be found.
+/// The files are right, and yet a search would not find a record.
 #[test]
 fn a_check_notices_that_a_map_does_not_name_the_delta_of_a_record() {
-    let mut world = World::new(1, hash);
-    world.compact(300, 2_000);
-    let (runs, memory) = (Runs::default(), &world.environment.memory);
-    let delta = world.runs.deltas().runs().next().unwrap().clone();
-    let (mut tags, records) = (Tags::default(), world.newest.len());
-    for (number, (hash, _)) in world.newest.keys().enumerate() {
+    let mut fixture = Fixture::new(1, hash);
+    fixture.compact(300, 2_000);
+    let (runs, memory) = (Runs::default(), &fixture.environment.memory);
+    let delta = fixture.runs.deltas().runs().next().unwrap().clone();
+    let (mut tags, records) = (Tags::default(), fixture.newest.len());
+    for (number, (hash, _)) in fixture.newest.keys().enumerate() {
         tags.push(memory, hash ^ u64::from(number + 1 == records) << 24).unwrap();
     }
-    world.runs = runs.with_delta(memory, delta, tags).unwrap();
-    let problems = world.problems();
+    fixture.runs = runs.with_delta(memory, delta, tags).unwrap();
+    let problems = fixture.problems();
     assert!(problems.len() == 1 && problems[0].contains("no search comes to a record"), "{problems:?}");
 }

@@ -1,19 +1,19 @@
-//! What the cold tier needs in memory, and how often its maps lead astray (decision 9, "The cold tier").
+//! Memory of the cold tier, and how often its maps give false positives (decision 9, "The cold tier").
 
 use super::*;
 
 /// Records of a base of 9 MB, one of 256 of 20 million records.
 const RECORDS: u64 = 80_000;
 
-/// A base of records of 8 + 100 bytes in blocks of `block` bytes, and deltas with so many of them. What the partition
-/// without and with its map has leased.
+/// A base of records of 8 + 100 bytes in blocks of `block` bytes, and deltas with `in_deltas` of them. Returns the
+/// partition and the memory that it leased without and with its map.
 fn partition(environment: &Environment, block: usize, in_deltas: u64) -> (Partition, [f64; 2]) {
-    let base = write(environment, NAME, RunKind::Base(Stretch::ALL), block, &usual(RECORDS, 0)).unwrap().unwrap();
-    let partition = Partition::new(Stretch::ALL, Some(Arc::new(base.0)), 0);
+    let base = write(environment, NAME, RunKind::Base(HashRange::ALL), block, &usual(RECORDS, 0)).unwrap().unwrap();
+    let partition = Partition::new(HashRange::ALL, Some(Arc::new(base.0)), 0);
     let (base, each) = (leased(environment), in_deltas / 20);
     let (mut deltas, mut tags) = (Deltas::default(), Vec::new());
     for number in 0..20 {
-        let (name, from) = (Name { number: 10 + number, ..NAME }, 4096 * u64::from(1 + number));
+        let (name, from) = (FileIdentity { number: 10 + number, ..NAME }, 4096 * u64::from(1 + number));
         let kind = RunKind::Delta { from, until: from + 4096 };
         let (run, its) =
             write(environment, name, kind, block, &usual(each, each * u64::from(number))).unwrap().unwrap();
@@ -32,10 +32,10 @@ fn leased(environment: &Environment) -> f64 {
     environment.memory.used(&[Component::ColdIndex]) as f64
 }
 
-/// What the fences of a delta lease for each of its records: 60,000, a 32nd of a budget of 220 MiB. All partitions
-/// share them.
+/// Memory of a delta's fences for each of its records: 60,000, a 32nd of a budget of 220 MiB. All partitions share
+/// them.
 fn delta_fences(environment: &Environment, block: usize) -> f64 {
-    let (before, name) = (leased(environment), Name { number: 8, ..NAME });
+    let (before, name) = (leased(environment), FileIdentity { number: 8, ..NAME });
     let _delta = write(environment, name, DELTA, block, &usual(60_000, 0)).unwrap();
     (leased(environment) - before) / 60_000.0
 }
@@ -62,7 +62,7 @@ fn a_cold_key_takes_so_many_bytes_of_memory() {
 #[test]
 fn a_key_of_a_folded_base_takes_less_than_a_tenth_of_a_byte() {
     let environment = environment(&SimStorage::new(1));
-    let base = write(&environment, NAME, RunKind::Base(Stretch::ALL), 4096, &usual(3 * RECORDS, 0)).unwrap().unwrap();
+    let base = write(&environment, NAME, RunKind::Base(HashRange::ALL), 4096, &usual(3 * RECORDS, 0)).unwrap().unwrap();
     let bytes = leased(&environment) / base.0.records() as f64;
     assert!(bytes <= 0.07, "{bytes} bytes a key");
 }

@@ -23,10 +23,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::*;
 
 const DATABASE: u64 = 7;
-const NAME: Name = Name { database: DATABASE, keyspace: 3, number: 9, birth: 41 };
+const NAME: FileIdentity = FileIdentity { database: DATABASE, keyspace: 3, number: 9, birth: 41 };
 const DELTA: RunKind = RunKind::Delta { from: 4096, until: 8192 };
 
-/// What a run should have: records by hash and key; no value is a tombstone.
+/// The expected records of a run, by hash and key; no value is a tombstone.
 type Records = BTreeMap<(u64, Vec<u8>), Option<Vec<u8>>>;
 
 fn hash(key: &[u8]) -> u64 {
@@ -41,10 +41,10 @@ fn frame(environment: &Environment) -> storage::Block {
     environment.memory.lease_essential(Component::Frames, Size::Frame).unwrap()
 }
 
-/// Writes a run of the records that its kind takes.
+/// Writes a run of those records that its kind may have.
 fn write(
     environment: &Environment,
-    name: Name,
+    name: FileIdentity,
     kind: RunKind,
     block: usize,
     records: &Records,
@@ -62,14 +62,14 @@ fn bytes(random: &mut SmallRng, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A record of so many bytes with a key of whatever length.
+/// A record of `size` bytes with a key of random length.
 fn sized(random: &mut SmallRng, size: usize, tombstone: bool) -> (Vec<u8>, Option<Vec<u8>>) {
     let longest = size.min(1024);
     let length = if random.random_bool(0.5) { random.random_range(1..=longest) } else { longest.min(12) };
     (bytes(random, length), (!tombstone).then(|| bytes(random, size - length)))
 }
 
-/// So many records of 8 + 100 bytes.
+/// `count` records of 8 + 100 bytes.
 fn usual(count: u64, from: u64) -> Records {
     let record = |number: u64| {
         let key = number.to_be_bytes().to_vec();
@@ -79,7 +79,7 @@ fn usual(count: u64, from: u64) -> Records {
     (from..from + count).map(record).collect()
 }
 
-/// What a run says about a key; the outer `None` is that it has it not.
+/// The answer of a run for a key; the outer `None` means that it does not have the key.
 fn ask(run: &Run, hash: u64, key: &[u8], frame: &mut storage::Block) -> Result<Option<Option<Vec<u8>>>> {
     let mut value = Vec::new();
     Ok(run.find(hash, key, frame, &mut value)?.map(|answer| (answer == Answer::Value).then_some(value)))

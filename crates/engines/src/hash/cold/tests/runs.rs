@@ -1,10 +1,10 @@
-//! Runs against a sorted map.
+//! Runs, compared with a sorted map.
 
 use rand::SeedableRng;
 
 use super::*;
 
-/// Every record of the run is found, what is not there is not, and the check agrees.
+/// Checks that every record of the run is found, that no other key is, and that the full check passes.
 fn follows(environment: &Environment, run: &Run, records: &Records, hash_of: &dyn Fn(&[u8]) -> u64) {
     let mut frame = frame(environment);
     for ((hash, key), value) in records {
@@ -19,7 +19,7 @@ fn follows(environment: &Environment, run: &Run, records: &Records, hash_of: &dy
     assert_eq!((run.records(), run.tombstones()), (records.len() as u64, tombstones as u64));
 }
 
-/// Writes and reads back, as the writer leaves it and as it is opened anew.
+/// Writes a run and reads it, as the writer returns it and as it is opened again.
 fn round_trip(kind: RunKind, block: usize, records: &Records, hash_of: &dyn Fn(&[u8]) -> u64) {
     let environment = environment(&SimStorage::new(1));
     let (run, tags) = write(&environment, NAME, kind, block, records).unwrap().unwrap();
@@ -27,7 +27,7 @@ fn round_trip(kind: RunKind, block: usize, records: &Records, hash_of: &dyn Fn(&
     let opened = Run::open(&environment, NAME).unwrap();
     assert_eq!((opened.kind(), opened.blocks(), opened.name()), (kind, run.blocks(), NAME));
     let again = opened.tags(&environment).unwrap();
-    let all = |tags: &Tags| tags.of(Stretch::ALL).map(|number| tags.get(number)).collect::<Vec<_>>();
+    let all = |tags: &Tags| tags.of(HashRange::ALL).map(|number| tags.get(number)).collect::<Vec<_>>();
     assert_eq!(all(&tags), all(&again));
     drop(run);
     follows(&environment, &opened, records, hash_of);
@@ -65,13 +65,13 @@ fn runs_of_every_length_come_back() {
 fn a_base_has_what_is_in_its_stretch() {
     let records = usual(20_000, 0);
     for (bits, number) in [(0, 0), (1, 1), (3, 5), (8, 0), (8, 255)] {
-        let stretch = Stretch::new(bits, number).unwrap();
+        let stretch = HashRange::new(bits, number).unwrap();
         let part: Records =
             records.iter().filter(|((hash, _), _)| stretch.has(*hash)).map(|(k, v)| (k.clone(), v.clone())).collect();
         assert!((part.len() as f64 / (20_000 >> bits) as f64 - 1.0).abs() < 0.5);
         round_trip(RunKind::Base(stretch), 1024, &part, &hash);
     }
-    assert!(Stretch::new(9, 0).is_none() && Stretch::new(3, 8).is_none());
+    assert!(HashRange::new(9, 0).is_none() && HashRange::new(3, 8).is_none());
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_lookup_reads_one_block() {
     for block in [1024, 2048, 4096] {
         let disk = SimStorage::new(1);
         let environment = environment(&disk);
-        let (run, _) = write(&environment, NAME, RunKind::Base(Stretch::ALL), block, &records).unwrap().unwrap();
+        let (run, _) = write(&environment, NAME, RunKind::Base(HashRange::ALL), block, &records).unwrap().unwrap();
         let (mut frame, before) = (frame(&environment), environment.storage.counters().reads);
         for (hash, key) in records.keys() {
             assert!(ask(&run, *hash, key, &mut frame).unwrap().is_some());
@@ -123,7 +123,7 @@ fn the_writer_refuses_what_would_be_lost() {
         });
         result.is_err()
     };
-    let half = RunKind::Base(Stretch::new(1, 1).unwrap());
+    let half = RunKind::Base(HashRange::new(1, 1).unwrap());
     assert!(!refused(DELTA, &[(0, b"a", None), (0, b"b", Some(b"")), (1, b"a", Some(b"x")), (u64::MAX, b"a", None)]));
     assert!(!refused(half, &[(1 << 63, b"a", Some(b""))]));
     assert!(

@@ -1,4 +1,4 @@
-//! Compaction, folds and merges, with a structure that is kept in memory.
+//! Compaction and merges, with a structure that is kept in memory.
 
 #[cfg(not(feature = "loom"))]
 mod batches;
@@ -32,7 +32,7 @@ use std::{
 
 #[cfg(not(feature = "loom"))]
 use ecotone_substrate::memory::Component;
-use ecotone_substrate::{Seq, storage::FileId, table::Name};
+use ecotone_substrate::{Seq, storage::FileId, table::FileIdentity};
 use ecotone_sys::epoch::Domain;
 use ecotone_testkit::sim::SimStorage;
 
@@ -42,25 +42,25 @@ use crate::{
     hash::{
         Sizes,
         recovery::open_runs,
-        structure::{File, Structure},
+        structure::{FileRef, HashManifest},
     },
 };
 
 const SEED: u64 = 7;
 const BITS: u32 = 6;
 
-/// What is done where the log is synced; it gets the number of records.
+/// A callback at a sync of the log; it gets the number of records.
 type OnSettle = Box<dyn FnMut(usize) + Send>;
 
-/// A log of structural records, each with what it leads to.
+/// A log of structure edits, each with the resulting structure.
 struct Journal {
     environment: Environment,
-    records: Mutex<Vec<Structure>>,
+    records: Mutex<Vec<HashManifest>>,
     synced: Mutex<usize>,
     births: Mutex<u64>,
     floor: Mutex<Address>,
     on_settle: Mutex<Option<OnSettle>>,
-    /// Whether a model does not try orders just now.
+    /// Whether the loom model currently does not explore orders.
     #[cfg(feature = "loom")]
     one_order: Mutex<bool>,
     /// Whether every record is synced at once.
@@ -71,7 +71,7 @@ impl Journal {
     fn new(environment: &Environment, at_once: bool) -> Journal {
         Journal {
             environment: environment.clone(),
-            records: Mutex::new(vec![Structure::new(BITS as u8)]),
+            records: Mutex::new(vec![HashManifest::new(BITS as u8)]),
             synced: Mutex::default(),
             births: Mutex::default(),
             floor: Mutex::new(Address::FIRST),
@@ -82,16 +82,16 @@ impl Journal {
         }
     }
 
-    fn records(&self) -> MutexGuard<'_, Vec<Structure>> {
+    fn records(&self) -> MutexGuard<'_, Vec<HashManifest>> {
         self.records.lock().unwrap()
     }
 
-    /// The records that a crash now may leave: those that are synced, and any number of others.
-    fn survivors(&self) -> Vec<Structure> {
+    /// The structures that a crash now may leave: after the synced records and any number of later ones.
+    fn survivors(&self) -> Vec<HashManifest> {
         self.records()[*self.synced.lock().unwrap()..].to_vec()
     }
 
-    /// Syncs all records, and removes what the last one does not need any more.
+    /// Syncs all records, and removes files that the last one does not need.
     fn sync(&self) {
         let records = self.records();
         let before = std::mem::replace(&mut *self.synced.lock().unwrap(), records.len() - 1);
@@ -102,21 +102,21 @@ impl Journal {
     }
 }
 
-fn name(File { number, birth }: File) -> Name {
-    Name { database: SEED, keyspace: 3, number, birth }
+fn name(FileRef { number, birth }: FileRef) -> FileIdentity {
+    FileIdentity { database: SEED, keyspace: 3, number, birth }
 }
 
-/// The files of runs that this needs.
-fn files(structure: &Structure) -> BTreeSet<FileId> {
+/// The run files that a structure needs.
+fn files(structure: &HashManifest) -> BTreeSet<FileId> {
     structure.tables().map(|file| name(file).file()).collect()
 }
 
-fn open(environment: &Environment, structure: &Structure) -> Result<Runs> {
+fn open(environment: &Environment, structure: &HashManifest) -> Result<Runs> {
     open_runs(environment, structure, name)
 }
 
 impl Journal {
-    /// Has a model try all orders from now on, or one.
+    /// Makes the loom model explore all orders from now on, or one.
     #[cfg(feature = "loom")]
     fn try_orders(&self, all: bool) {
         use ecotone_sys::primitive::loom;
@@ -133,19 +133,19 @@ impl Journal {
 }
 
 impl Install for Journal {
-    fn name(&self) -> Result<Name> {
-        // What is written until the log is synced nobody else looks at.
+    fn name(&self) -> Result<FileIdentity> {
+        // No other thread reads writes before the log is synced.
         self.try_orders(false);
         let mut births = self.births.lock().unwrap();
         *births += 1;
-        Ok(name(File { number: *births as u32, birth: *births }))
+        Ok(name(FileRef { number: *births as u32, birth: *births }))
     }
 
     fn is_logged(&self) -> bool {
         false
     }
 
-    fn floor(&self) -> Address {
+    fn durable_floor(&self) -> Address {
         *self.floor.lock().unwrap()
     }
 
@@ -153,14 +153,14 @@ impl Install for Journal {
         BITS as u8
     }
 
-    fn settle(&self) -> Result<()> {
+    fn sync_log(&self) -> Result<()> {
         self.try_orders(true);
         let records = self.records().len();
         self.on_settle.lock().unwrap().iter_mut().for_each(|then| then(records));
         self.environment.health.check()
     }
 
-    fn install(&self, change: &Change, publish: &mut dyn FnMut()) -> Result<Seq> {
+    fn install(&self, change: &ManifestEdit, publish: &mut dyn FnMut()) -> Result<Seq> {
         self.environment.health.check()?;
         let record = {
             let mut records = self.records();
@@ -172,7 +172,7 @@ impl Install for Journal {
         Ok(record as Seq)
     }
 
-    fn conclude(&self, _: Seq) -> Result<()> {
+    fn finish(&self, _: Seq) -> Result<()> {
         if self.at_once {
             self.sync();
         }
@@ -184,36 +184,36 @@ impl Install for Journal {
     }
 }
 
-/// A keyspace in which all is small.
-struct World {
+/// A keyspace with tiny limits.
+struct Fixture {
     disk: SimStorage,
     environment: Environment,
     hash: Arc<Hash>,
     journal: Journal,
-    goals: Goals,
+    goals: CompactionLimits,
 }
 
-impl World {
-    fn new(seed: u64, at_once: bool) -> World {
+impl Fixture {
+    fn new(seed: u64, at_once: bool) -> Fixture {
         println!("seed {seed}");
-        World::with(seed, at_once, Sizes { bucket_bits: BITS, frames: 64, copies: 12 })
+        Fixture::with(seed, at_once, Sizes { bucket_bits: BITS, frames: 64, copies: 12 })
     }
 
-    fn with(seed: u64, at_once: bool, sizes: Sizes) -> World {
+    fn with(seed: u64, at_once: bool, sizes: Sizes) -> Fixture {
         let disk = SimStorage::new(seed);
         let environment = disk.environment(SEED, 64 << 20);
         let hash = Arc::new(Hash::new(&Domain::new(), &environment.memory, SEED, sizes).unwrap());
         let journal = Journal::new(&environment, at_once);
-        World { disk, environment, hash, journal, goals: Goals::TINY }
+        Fixture { disk, environment, hash, journal, goals: CompactionLimits::TINY }
     }
 
-    /// Two that differ in how compaction finds what lives.
+    /// Two fixtures that differ in how compaction finds live records.
     #[cfg(not(feature = "loom"))]
-    fn both(seed: u64) -> [World; 2] {
+    fn both(seed: u64) -> [Fixture; 2] {
         [Compaction::Lookup, Compaction::Scan].map(|compaction| {
-            let mut world = World::new(seed, true);
-            world.goals.compaction = compaction;
-            world
+            let mut fixture = Fixture::new(seed, true);
+            fixture.goals.compaction = compaction;
+            fixture
         })
     }
 
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// All that has been written so far goes into deltas.
+    /// Compacts all records written so far into deltas.
     fn compact(&self) -> Result<()> {
         let until = self.hash.log.close_page();
         self.hash.log.freeze(until);
@@ -235,9 +235,9 @@ impl World {
         Ok(())
     }
 
-    /// Nothing is left in deltas.
+    /// Merges all deltas into bases.
     fn fold_all(&self) -> Result<()> {
-        while self.compactor().fold_any()? {}
+        while self.compactor().merge_any_base()? {}
         Ok(())
     }
 
@@ -272,7 +272,7 @@ fn hash_of(key: &[u8]) -> u64 {
     crate::hash::key::Key::new(key, SEED).hash
 }
 
-/// Reads what counts of all runs.
+/// Reads all visible records of all runs.
 #[cfg(not(feature = "loom"))]
 fn check(environment: &Environment, runs: &Runs) {
     Runs::check(|| runs, environment, &hash_of, &mut |damage| panic!("{damage}")).unwrap();

@@ -1,34 +1,35 @@
-//! Readers beside folds: what they came to stays as long as they have it (traps 5 and 7).
+//! Readers beside merges into the base: the files that a reader has reached stay as long as it holds them (traps 5 and
+//! 7).
 
 use std::{thread, time::Duration};
 
-use ecotone_testkit::sim::{Phase, Walk};
+use ecotone_testkit::sim::{Phase, SteppedThread};
 
 use super::*;
 use crate::hash::cold::{Lookup, Step};
 
-fn filled() -> World {
-    let world = World::new(1, false);
+fn filled() -> Fixture {
+    let fixture = Fixture::new(1, false);
     for round in 0..4u32 {
-        (0..400u32).for_each(|key| world.set(&(key * 7 + round).to_be_bytes(), &[round as u8; 100]));
-        world.compact().unwrap();
+        (0..400u32).for_each(|key| fixture.set(&(key * 7 + round).to_be_bytes(), &[round as u8; 100]));
+        fixture.compact().unwrap();
     }
-    world
+    fixture
 }
 
-/// A reader knows its block and has not read it when the partition is folded, its old base loses its name, and what it
-/// has of the deltas could be punched.
+/// A reader has chosen its block and has not read it when the partition is merged, its old base is removed, and the
+/// partition's blocks of the deltas could be punched.
 #[test]
 fn no_false_absence_on_a_block_read_that_a_fold_passes() {
-    let world = filled();
+    let fixture = filled();
     let key = 7u32.to_be_bytes();
     let hash = hash_of(&key);
-    let partition = world.hash.cold.partition(hash, &world.hash.domain.pin());
+    let partition = fixture.hash.cold.partition(hash, &fixture.hash.domain.pin());
     let mut step = Lookup::begin(partition, hash).unwrap();
-    world.fold_all().unwrap();
-    world.journal.sync();
-    world.compactor().fold_if_due().unwrap();
-    let (mut frame, mut value) = (world.frame(), Vec::new());
+    fixture.fold_all().unwrap();
+    fixture.journal.sync();
+    fixture.compactor().merge_base_if_due().unwrap();
+    let (mut frame, mut value) = (fixture.frame(), Vec::new());
     let found = loop {
         step = match step {
             Step::Ended(found) => break found,
@@ -40,26 +41,26 @@ fn no_false_absence_on_a_block_read_that_a_fold_passes() {
         };
     };
     assert!(found && value == [0; 100]);
-    assert_eq!(world.value(&key), Some(vec![0; 100]));
+    assert_eq!(fixture.value(&key), Some(vec![0; 100]));
 }
 
-/// A search stands still before or behind the read of its block; meanwhile its record goes into another base, and the
-/// file that it reads loses its name.
+/// A search pauses before or after the read of its block; meanwhile its record goes into another base, and the file
+/// that it reads is removed.
 #[test]
 fn trap_07_a_search_that_folds_pass_goes_on() {
     for stops in 1..=2 {
-        let world = filled();
-        world.fold_all().unwrap();
-        world.journal.sync();
-        let (key, before) = (7u32.to_be_bytes(), world.disk.files());
+        let fixture = filled();
+        fixture.fold_all().unwrap();
+        fixture.journal.sync();
+        let (key, before) = (7u32.to_be_bytes(), fixture.disk.files());
         thread::scope(|scope| {
-            let mut search = Walk::new(scope, &[Phase::Table], || world.value(&key));
+            let mut search = SteppedThread::new(scope, &[Phase::Table], || fixture.value(&key));
             assert!((0..stops).all(|_| search.step().is_none()), "it stands still at its read");
-            (0..2_000u32).for_each(|other| world.set(&(100_000 + other).to_be_bytes(), &[1; 100]));
-            world.compact().unwrap();
-            world.fold_all().unwrap();
-            world.journal.sync();
-            let there = world.disk.files();
+            (0..2_000u32).for_each(|other| fixture.set(&(100_000 + other).to_be_bytes(), &[1; 100]));
+            fixture.compact().unwrap();
+            fixture.fold_all().unwrap();
+            fixture.journal.sync();
+            let there = fixture.disk.files();
             assert!(
                 !before.is_empty() && before.keys().all(|file| !there.contains_key(file)),
                 "all bases were replaced"
@@ -69,24 +70,24 @@ fn trap_07_a_search_that_folds_pass_goes_on() {
     }
 }
 
-/// Compacts beside somebody who is pinned again and again, and has an entry that was there when he was pinned last
-/// before BEGIN rose. Whether there was such a pin.
+/// Compacts beside a thread that pins again and again, and has an entry that it saw under its last pin before BEGIN
+/// rose. Returns whether there was such a pin.
 fn entry_outlasts_a_pin() -> bool {
-    let world = World::new(1, true);
-    world.set(b"key", b"value");
-    let until = world.hash.log.close_page();
-    world.hash.log.freeze(until);
-    let begin = || world.hash.log.bounds().begin();
+    let fixture = Fixture::new(1, true);
+    fixture.set(b"key", b"value");
+    let until = fixture.hash.log.close_page();
+    fixture.hash.log.freeze(until);
+    let begin = || fixture.hash.log.bounds().begin();
     let passed = thread::scope(|scope| {
-        scope.spawn(|| world.compactor().compact(until).unwrap());
+        scope.spawn(|| fixture.compactor().compact(until).unwrap());
         while begin() < until {
-            let pin = world.hash.domain.pin();
+            let pin = fixture.hash.domain.pin();
             let before = begin() < until;
-            // Compaction waits for those who are pinned before it as well.
+            // Compaction also waits for threads that were pinned before.
             (0..20).take_while(|_| begin() < until).for_each(|_| thread::yield_now());
             if before && begin() == until {
                 for _ in 0..50 {
-                    assert!(world.hash.table.find(hash_of(b"key"), &pin).is_some(), "its entry went under a pin");
+                    assert!(fixture.hash.table.find(hash_of(b"key"), &pin).is_some(), "its entry went under a pin");
                     thread::sleep(Duration::from_micros(100));
                 }
                 return true;
@@ -94,50 +95,50 @@ fn entry_outlasts_a_pin() -> bool {
         }
         false
     });
-    assert!(world.hash.table.find(hash_of(b"key"), &world.hash.domain.pin()).is_none());
-    assert_eq!(world.value(b"key"), Some(b"value".to_vec()));
+    assert!(fixture.hash.table.find(hash_of(b"key"), &fixture.hash.domain.pin()).is_none());
+    assert_eq!(fixture.value(b"key"), Some(b"value".to_vec()));
     passed
 }
 
-/// Who has seen the BEGIN of before goes by what an entry has (trap 8).
+/// A thread that has seen the old BEGIN follows the entry that it has read (trap 8).
 #[test]
 fn trap_08_an_entry_is_freed_when_nobody_is_pinned_who_saw_the_old_begin() {
     assert!((0..200).any(|_| entry_outlasts_a_pin()), "nobody was pinned when BEGIN rose");
 }
 
-/// Stretches of deltas are punched when their fold is synced and their readers are gone, not before.
+/// Blocks of deltas are punched when their merge is synced and their readers are gone, not before.
 #[test]
 fn trap_05_a_stretch_is_punched_when_nobody_reads_it_and_the_fold_is_synced() {
-    let mut world = filled();
+    let mut fixture = filled();
     for _ in 0..3 {
-        world.fold_all().unwrap();
-        (0..500u32).for_each(|key| world.set(&key.to_be_bytes(), &[7; 100]));
-        world.compact().unwrap();
+        fixture.fold_all().unwrap();
+        (0..500u32).for_each(|key| fixture.set(&key.to_be_bytes(), &[7; 100]));
+        fixture.compact().unwrap();
     }
-    world.fold_all().unwrap();
-    world.goals.largest_base = u64::MAX;
-    (0..4_000u32).for_each(|key| world.set(&key.to_be_bytes(), &[9; 40]));
-    world.compact().unwrap();
-    let partition = world.hash.cold.partition(0, &world.hash.domain.pin());
+    fixture.fold_all().unwrap();
+    fixture.goals.largest_base = u64::MAX;
+    (0..4_000u32).for_each(|key| fixture.set(&key.to_be_bytes(), &[9; 40]));
+    fixture.compact().unwrap();
+    let partition = fixture.hash.cold.partition(0, &fixture.hash.domain.pin());
     let (hashes, delta) = (partition.stretch().hashes(), partition.runs().next().unwrap());
-    let mut frame = world.frame();
+    let mut frame = fixture.frame();
     let mut is_there = || delta.read(delta.blocks_of(&hashes).start, &mut frame).is_ok();
-    let punch = || world.hash.cold.punch(|record| world.journal.is_synced(record)).unwrap();
+    let punch = || fixture.hash.cold.punch(|record| fixture.journal.is_synced(record)).unwrap();
     let punched = || {
-        let used = world.disk.space_used();
+        let used = fixture.disk.space_used();
         punch();
-        used - world.disk.space_used()
+        used - fixture.disk.space_used()
     };
-    assert!(world.compactor().fold_any().unwrap());
-    assert_eq!(world.hash.cold.runs().deltas().len(), 1, "other partitions need it");
-    world.journal.sync();
+    assert!(fixture.compactor().merge_any_base().unwrap());
+    assert_eq!(fixture.hash.cold.runs().deltas().len(), 1, "other partitions need it");
+    fixture.journal.sync();
     assert!(punched() == 0 && is_there(), "it has a reader");
     drop(partition);
     assert!(punched() > 0 && !is_there());
-    assert!(world.compactor().fold_any().unwrap());
+    assert!(fixture.compactor().merge_any_base().unwrap());
     assert_eq!(punched(), 0, "the record is not synced");
-    world.journal.sync();
+    fixture.journal.sync();
     assert!(punched() > 0);
-    world.check_runs();
-    (0..4_000u32).for_each(|key| assert_eq!(world.value(&key.to_be_bytes()), Some(vec![9; 40])));
+    fixture.check_runs();
+    (0..4_000u32).for_each(|key| assert_eq!(fixture.value(&key.to_be_bytes()), Some(vec![9; 40])));
 }

@@ -1,6 +1,6 @@
-//! Compaction by scan beside that by lookup (H8). `ECOTONE_HASH_SCAN=1000000 ECOTONE_HASH_SCAN_DIR=/an/empty/directory
-//! cargo test --release -p ecotone-engines --lib hash::compact::tests::scans -- --nocapture` measures both on a disk,
-//! with a log of so many records.
+//! Compares compaction by scan with compaction by lookup (H8). `ECOTONE_HASH_SCAN=1000000
+//! ECOTONE_HASH_SCAN_DIR=/an/empty/directory cargo test --release -p ecotone-engines --lib hash::compact::tests::scans
+//! -- --nocapture` measures both on a disk, with a log of so many records.
 
 use std::{env, path::Path, time::Instant};
 
@@ -9,31 +9,31 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{model::spill, *};
 
-/// The part of the log that is compacted: what the paper compacts at a time.
+/// One part in this many of the log is compacted at a time, as in the paper.
 const PART: u64 = 10;
 /// Bytes of a value.
 const VALUE: usize = 100;
 
-/// What a compaction has cost.
+/// The cost of a compaction.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cost {
     nanoseconds: u64,
     reads: u64,
     read_bytes: u64,
-    /// What lives, and what a scan knows it by, when the delta begins to be written; not what it is read and written
-    /// by.
+    /// Memory for the live records, and for the table of a scan, when writing of the delta begins; without the buffers
+    /// for reading and writing.
     memory: usize,
     records: u64,
 }
 
-/// Tells how much memory there is in use when the run is made.
+/// Records the memory in use when the run is made.
 struct Gauge<'w> {
     journal: &'w Journal,
     memory: Mutex<usize>,
 }
 
 impl Install for Gauge<'_> {
-    fn name(&self) -> Result<Name> {
+    fn name(&self) -> Result<FileIdentity> {
         *self.memory.lock().unwrap() = self.journal.environment.memory.used(&[Component::Frames]);
         self.journal.name()
     }
@@ -42,24 +42,24 @@ impl Install for Gauge<'_> {
         false
     }
 
-    fn floor(&self) -> Address {
-        self.journal.floor()
+    fn durable_floor(&self) -> Address {
+        self.journal.durable_floor()
     }
 
     fn index_bits(&self) -> u8 {
         self.journal.index_bits()
     }
 
-    fn settle(&self) -> Result<()> {
-        self.journal.settle()
+    fn sync_log(&self) -> Result<()> {
+        self.journal.sync_log()
     }
 
-    fn install(&self, change: &Change, publish: &mut dyn FnMut()) -> Result<Seq> {
+    fn install(&self, change: &ManifestEdit, publish: &mut dyn FnMut()) -> Result<Seq> {
         self.journal.install(change, publish)
     }
 
-    fn conclude(&self, record: Seq) -> Result<()> {
-        self.journal.conclude(record)
+    fn finish(&self, record: Seq) -> Result<()> {
+        self.journal.finish(record)
     }
 
     fn is_synced(&self, record: Seq) -> bool {
@@ -71,47 +71,48 @@ impl Install for Gauge<'_> {
 #[derive(Debug, Clone, Copy)]
 struct Way {
     compaction: Compaction,
-    /// In how many steps.
+    /// Number of steps.
     steps: u64,
     on_disk: bool,
 }
 
-/// Writes so many records, of keys drawn from half as many, none of which is changed in place any more, and compacts
+/// Writes `count` records, of keys drawn from half as many, none of which is changed in place any more, and compacts
 /// the oldest part of their log.
 fn measure(way: Way, environment: Environment, disk: SimStorage, count: u64) -> Cost {
     let frames = (count * 132 / FRAME + 16) as usize;
     let sizes = Sizes { bucket_bits: (count / 8).ilog2(), frames: frames.next_power_of_two(), copies: 0 };
     let hash = Arc::new(Hash::new(&Domain::new(), &environment.memory, SEED, sizes).unwrap());
     let journal = Journal::new(&environment, true);
-    let goals = Goals { compaction: way.compaction, ..Goals::within(environment.memory.budget() as u64) };
-    let world = World { disk, environment, hash, journal, goals };
+    let goals =
+        CompactionLimits { compaction: way.compaction, ..CompactionLimits::within(environment.memory.budget() as u64) };
+    let fixture = Fixture { disk, environment, hash, journal, goals };
     let (mut random, mut model) = (SmallRng::seed_from_u64(1), vec![None; (count / 2) as usize]);
     for number in 0..count {
         let key = random.random_range(0..count / 2);
         model[key as usize] = Some(number as u8);
-        world.set(&key.to_le_bytes(), &[number as u8; VALUE]);
+        fixture.set(&key.to_le_bytes(), &[number as u8; VALUE]);
         if number.is_multiple_of(count / 32) {
-            world.hash.log.freeze(world.hash.log.close_page());
+            fixture.hash.log.freeze(fixture.hash.log.close_page());
         }
     }
-    let end = world.hash.log.close_page();
-    world.hash.log.freeze(end);
+    let end = fixture.hash.log.close_page();
+    fixture.hash.log.freeze(end);
     if way.on_disk {
-        spill(&world);
+        spill(&fixture);
     }
-    let cost = compact_part(&world, way, end);
+    let cost = compact_part(&fixture, way, end);
     for (key, last) in model.into_iter().enumerate().step_by(7) {
-        assert_eq!(world.value(&(key as u64).to_le_bytes()), last.map(|last| vec![last; VALUE]));
+        assert_eq!(fixture.value(&(key as u64).to_le_bytes()), last.map(|last| vec![last; VALUE]));
     }
     cost
 }
 
-fn compact_part(world: &World, way: Way, end: Address) -> Cost {
-    let gauge = Gauge { journal: &world.journal, memory: Mutex::default() };
-    let compactor = Compactor { install: &gauge, ..world.compactor() };
-    let counters = || world.environment.storage.counters_of(FileKind::Segment);
+fn compact_part(fixture: &Fixture, way: Way, end: Address) -> Cost {
+    let gauge = Gauge { journal: &fixture.journal, memory: Mutex::default() };
+    let compactor = Compactor { install: &gauge, ..fixture.compactor() };
+    let counters = || fixture.environment.storage.counters_of(FileKind::Segment);
     let step = |number: u64| Address::new((end.get() * number / way.steps / PART).next_multiple_of(PAGE));
-    let held = world.environment.memory.used(&[Component::Frames]);
+    let held = fixture.environment.memory.used(&[Component::Frames]);
     let mut cost = Cost::default();
     if way.compaction == Compaction::Scan {
         cost.memory = memory_of_scan(&compactor, step(1));
@@ -126,11 +127,11 @@ fn compact_part(world: &World, way: Way, end: Address) -> Cost {
     cost.nanoseconds = start.elapsed().as_nanos() as u64;
     let after = counters();
     (cost.reads, cost.read_bytes) = (after.reads - before.reads, after.read_bytes - before.read_bytes);
-    cost.records = world.hash.cold.runs().deltas().runs().map(|run| run.records()).sum();
+    cost.records = fixture.hash.cold.runs().deltas().runs().map(|run| run.records()).sum();
     cost
 }
 
-/// What a scan holds before it has asked the index.
+/// Memory of a scan before it asks the index.
 fn memory_of_scan(compactor: &Compactor<'_>, until: Address) -> usize {
     let used = || compactor.environment.memory.used(&[Component::Frames]);
     let (held, bounds) = (used(), compactor.hash.log.bounds());
@@ -171,7 +172,7 @@ fn lookup_reads_and_remembers_a_part_of_what_a_scan_does() {
     assert_eq!((in_memory.reads, scan_in_memory.reads), (0, 0));
     assert!(in_memory.memory * 20 <= scan_in_memory.memory);
     assert_eq!(in_memory.records, scan_in_memory.records, "both know what lives");
-    // Only a scan knows what is on disk of the newer ones.
+    // Only a scan reads the newer records on disk.
     assert!(scan_on_disk.records == in_memory.records && on_disk.records > scan_on_disk.records);
     for lookup in [&on_disk, &in_steps] {
         assert!(lookup.read_bytes * (PART - 1) <= scan_on_disk.read_bytes && lookup.memory < scan_on_disk.memory);

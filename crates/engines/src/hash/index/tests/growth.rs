@@ -1,4 +1,4 @@
-//! Growth: when it begins, what it needs, and what it leaves.
+//! Growth: when it begins, what it needs, and the table that it leaves.
 
 use ecotone_sys::chunk::Size;
 
@@ -17,7 +17,7 @@ fn address(number: u64) -> Address {
     Address::new((number + 1) * PAGE + 16)
 }
 
-/// Inserts so many hashes, each with an address of its own.
+/// Inserts hashes with these numbers, each with an address of its own.
 fn fill(index: &Index, domain: &Domain, numbers: std::ops::Range<u64>) {
     for number in numbers {
         let pin = domain.pin();
@@ -67,8 +67,8 @@ fn growth_gives_the_former_table_back() {
     assert!(index.overflow_left() >= 1024 - 8, "hardly any is needed now");
 }
 
-/// All of one bucket, in some hundred overflow buckets: their numbers do for the two that it is split into, again and
-/// again.
+/// All entries in one bucket with some hundred overflow buckets. Their numbers suffice for the two buckets of each
+/// split, again and again.
 #[test]
 fn a_long_chain_becomes_two_shorter_ones_at_each_growth() {
     let (arena, domain) = (arena(), Domain::new());
@@ -102,7 +102,7 @@ fn what_was_never_settled_is_not_carried() {
     assert_found(&index, &domain, 0..1);
 }
 
-/// Somebody looks at the old table when a bucket of it is split: what they do goes to the next one.
+/// A reader holds the old table while a bucket of it is split. The reader's changes go to the next table.
 #[test]
 fn who_found_an_entry_before_a_split_finds_it_anew() {
     let (arena, domain) = (arena(), Domain::new());
@@ -154,7 +154,7 @@ fn a_table_doubles_as_long_as_tags_tell_entries_apart() {
     assert_found(&index, &domain, 0..100);
 }
 
-/// A block for overflow buckets comes while growth begins, and another while it goes on.
+/// One block for overflow buckets comes when growth begins, and another during growth.
 #[test]
 fn overflow_buckets_come_beside_growth() {
     let (arena, domain) = (arena(), Domain::new());

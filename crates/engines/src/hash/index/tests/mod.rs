@@ -1,5 +1,7 @@
 //! The index as a whole.
 
+#[cfg(feature = "loom")]
+mod fixture;
 #[cfg(not(feature = "loom"))]
 mod growth;
 #[cfg(not(feature = "loom"))]
@@ -8,8 +10,6 @@ mod model;
 mod orders;
 #[cfg(feature = "loom")]
 mod split_orders;
-#[cfg(feature = "loom")]
-mod world;
 
 use std::sync::Arc;
 

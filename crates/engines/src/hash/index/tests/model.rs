@@ -13,15 +13,15 @@ use crate::hash::log::{Address, FRAME, Link, tests::arena};
 
 const BITS: u32 = 3;
 
-/// By the bucket in the first table and the tag, which is all that an index knows of a hash.
+/// Keyed by the bucket in the first table and the tag, which is all that an index knows of a hash.
 type Model = HashMap<u64, Address>;
 
 fn name(hash: u64) -> u64 {
     hash >> (64 - BITS - entry::TAG_BITS)
 }
 
-/// One of few hashes, of which some differ in bits that no table looks at, and some have tag 0. Tables that grow tell
-/// their tags apart by and by.
+/// One of few hashes. Some differ in bits that no table uses, and some have tag 0. Growing tables tell their tags apart
+/// step by step.
 fn hash(random: &mut SmallRng) -> u64 {
     let (bucket, tag) = (random.random_range(0..1u64 << BITS), random.random_range(0..40u64));
     bucket << (64 - BITS) | tag << (64 - BITS - 6) | random.random_range(0..3u64)
@@ -37,7 +37,7 @@ fn set(index: &Index, hash: u64, address: Address, pin: &Pin<'_>) {
     found.place.exchange(found.entry, found.entry.with_link(Link::to(address))).unwrap();
 }
 
-/// An index that grows step by step, while it is used, sometimes.
+/// An index that sometimes grows step by step while it is used.
 struct Grown {
     index: Index,
     arena: Arc<Arena>,
@@ -47,7 +47,7 @@ struct Grown {
 }
 
 impl Grown {
-    /// Begins to grow, splits a bucket, or ends: what comes next.
+    /// Begins to grow, splits a bucket, or ends the growth, whichever comes next.
     fn step(&mut self, random: &mut SmallRng) {
         match &mut self.left {
             None if self.doublings < 7 => {
@@ -128,7 +128,7 @@ fn a_sweep_frees_no_entry_that_names_a_copy() {
     let table = index(&domain, &arena, BITS);
     let pin = domain.pin();
     let found = table.find_or_insert(0, &pin).unwrap();
-    let copied = found.entry.with_link(Link::to_copy(0));
+    let copied = found.entry.with_link(Link::to_cached(0));
     found.place.exchange(found.entry, copied).unwrap();
     table.sweep(Address::FIRST);
     assert_eq!(table.find(0, &pin).map(|found| found.entry), Some(copied));
@@ -173,8 +173,8 @@ fn count(domain: &Domain, index: &Index, seed: u64) -> u64 {
     TURNS
 }
 
-/// Raises the link of a hash by one. It does not where all overflow buckets are kept for a growth that goes on, or
-/// somebody else was faster.
+/// Raises the link of a hash by one. Returns false if all overflow buckets are kept for a growth in progress, or
+/// another thread was faster.
 fn raise(index: &Index, hash: u64, pin: &Pin<'_>) -> bool {
     let Some(found) = index.find_or_insert(hash, pin) else { return false };
     let next = Link::from_bits(found.entry.link().bits() + 1);

@@ -11,7 +11,7 @@ use ecotone_substrate::{
     codec::hex::{golden, render},
     limits::SECTOR,
     storage::{FileId, FileKind, Storage},
-    table::Name,
+    table::FileIdentity,
 };
 use ecotone_testkit::{
     sim::{Crash, SimStorage},
@@ -26,20 +26,20 @@ const MIB: u64 = 1 << 20;
 
 /// A disk, and the segments that were made on it.
 #[derive(Debug)]
-pub(in crate::hash) struct Ground {
+pub(in crate::hash) struct LogDisk {
     pub(in crate::hash) disk: SimStorage,
     pub(in crate::hash) environment: Environment,
     made: AtomicU32,
 }
 
-impl Ground {
-    pub(in crate::hash) fn new(disk: SimStorage) -> Ground {
+impl LogDisk {
+    pub(in crate::hash) fn new(disk: SimStorage) -> LogDisk {
         let environment = disk.environment(DATABASE, 32 << 20);
-        Ground { disk, environment, made: AtomicU32::new(0) }
+        LogDisk { disk, environment, made: AtomicU32::new(0) }
     }
 
-    fn name(number: u32) -> Name {
-        Name { database: DATABASE, keyspace: 3, number, birth: u64::from(number) + 40 }
+    fn name(number: u32) -> FileIdentity {
+        FileIdentity { database: DATABASE, keyspace: 3, number, birth: u64::from(number) + 40 }
     }
 
     pub(in crate::hash) fn next(&self, from: Address) -> Result<Arc<Segment>> {
@@ -58,15 +58,15 @@ impl Ground {
     }
 }
 
-struct World {
-    ground: Ground,
+struct Fixture {
+    log_disk: LogDisk,
     log: HotLog,
 }
 
-impl World {
-    fn new(disk: SimStorage, frames: usize) -> World {
+impl Fixture {
+    fn new(disk: SimStorage, frames: usize) -> Fixture {
         let log = HotLog::new(&Domain::new(), Address::FIRST, frames);
-        World { ground: Ground::new(disk), log }
+        Fixture { log_disk: LogDisk::new(disk), log }
     }
 
     /// Appends records with these numbers, for which frames come; what is in the way is written and leaves memory.
@@ -83,7 +83,7 @@ impl World {
                 return address;
             }
             drop(pin);
-            let block = self.ground.environment.memory.lease(Component::HotLog, Size::Slab).unwrap();
+            let block = self.log_disk.environment.memory.lease(Component::HotLog, Size::Slab).unwrap();
             let oldest = self.log.bounds().head().frame_end();
             if let Err(block) = self.log.grow(block) {
                 self.spill(oldest).unwrap();
@@ -93,15 +93,15 @@ impl World {
     }
 
     fn spill(&self, until: Address) -> Result<()> {
-        self.log.spill(&self.ground.environment, until, &mut |from| self.ground.next(from))
+        self.log.spill(&self.log_disk.environment, until, &mut |from| self.log_disk.next(from))
     }
 
     /// All that has been appended is written, and durable if `sync` says so.
     fn flush(&self, sync: bool) -> Result<Address> {
         let end = self.log.close_page();
         self.log.freeze(end);
-        self.log.write_out(&self.ground.environment, end, &mut |from| self.ground.next(from))?;
-        if sync { self.log.sync(&self.ground.environment).map(|()| end) } else { Ok(end) }
+        self.log.write_out(&self.log_disk.environment, end, &mut |from| self.log_disk.next(from))?;
+        if sync { self.log.sync(&self.log_disk.environment).map(|()| end) } else { Ok(end) }
     }
 
     /// The number at an address, modulo 256, wherever it is.
@@ -114,7 +114,7 @@ impl World {
                 return Ok(u64::from(value[0]));
             }
         }
-        read_page(&self.ground.environment, &*self.log.segment(address)?, address.page())?
+        read_page(&self.log_disk.environment, &*self.log.segment(address)?, address.page())?
             .iter()
             .find(|(at, _)| *at == address)
             .map(|(_, number)| number % 256)
@@ -129,7 +129,7 @@ fn read_page(environment: &Environment, segment: &Segment, page: Address) -> Res
     let parsed = segment.parse(page, &block)?;
     let number = |record: Stored<'_>| {
         let number = u64::from_le_bytes(record.key.try_into().unwrap());
-        assert_eq!((record.kind, record.value), (Kind::Value, &[number as u8; 100][..]));
+        assert_eq!((record.kind, record.value), (HeaderKind::Value, &[number as u8; 100][..]));
         number
     };
     let records = parsed.records().map(|record| record.map(|(address, record)| (address, number(record))));
@@ -138,45 +138,49 @@ fn read_page(environment: &Environment, segment: &Segment, page: Address) -> Res
 
 #[test]
 fn what_leaves_memory_is_in_segments_that_follow_each_other() {
-    let world = World::new(SimStorage::new(1), 4);
-    let addresses = world.append(0..20_000);
+    let fixture = Fixture::new(SimStorage::new(1), 4);
+    let addresses = fixture.append(0..20_000);
     assert!(
-        world.log.bounds().head() > Address::new(2 * MIB) && world.log.bounds().flushed() >= world.log.bounds().head()
+        fixture.log.bounds().head() > Address::new(2 * MIB)
+            && fixture.log.bounds().flushed() >= fixture.log.bounds().head()
     );
-    let segments = world.log.segments();
+    let segments = fixture.log.segments();
     assert!(segments.len() == 3 && segments.windows(2).all(|pair| pair[0].end() == pair[1].from()));
     for (number, address) in (0..).zip(&addresses) {
-        assert_eq!(world.read(*address).unwrap(), number % 256);
+        assert_eq!(fixture.read(*address).unwrap(), number % 256);
     }
     // A window is a frame, or what of it lies in one segment; nothing is written twice.
-    let counters = world.ground.disk.counters_of(FileKind::Segment);
-    let frames = world.log.bounds().flushed().get().div_ceil(FRAME);
+    let counters = fixture.log_disk.disk.counters_of(FileKind::Segment);
+    let frames = fixture.log.bounds().flushed().get().div_ceil(FRAME);
     assert!(counters.writes <= frames + 2 * segments.len() as u64, "{counters:?} for {frames} frames");
-    let written = world.log.bounds().flushed().get() - PAGE;
+    let written = fixture.log.bounds().flushed().get() - PAGE;
     assert_eq!(counters.write_bytes, written + segments.len() as u64 * PAGE);
-    assert_eq!(world.log.bounds().durable(), Address::FIRST, "nobody has synced it");
-    world.log.sync(&world.ground.environment).unwrap();
-    assert_eq!(world.log.bounds().durable(), world.log.bounds().flushed());
+    assert_eq!(fixture.log.bounds().durable(), Address::FIRST, "nobody has synced it");
+    fixture.log.sync(&fixture.log_disk.environment).unwrap();
+    assert_eq!(fixture.log.bounds().durable(), fixture.log.bounds().flushed());
 }
 
 #[test]
 fn what_left_the_log_unwritten_is_never_written() {
-    let world = World::new(SimStorage::new(1), 64);
-    world.append(0..12_000);
-    let end = world.log.close_page();
-    world.log.freeze(end);
+    let fixture = Fixture::new(SimStorage::new(1), 64);
+    fixture.append(0..12_000);
+    let end = fixture.log.close_page();
+    fixture.log.freeze(end);
     let middle = Address::new(MIB + 5 * PAGE);
-    assert!(world.log.truncate(middle, drop).is_empty());
-    assert_eq!([world.log.bounds().flushed(), world.log.bounds().durable(), world.log.bounds().head()], [middle; 3]);
-    world.flush(true).unwrap();
-    let segments = world.log.segments();
+    assert!(fixture.log.truncate(middle, drop).is_empty());
+    assert_eq!(
+        [fixture.log.bounds().flushed(), fixture.log.bounds().durable(), fixture.log.bounds().head()],
+        [middle; 3]
+    );
+    fixture.flush(true).unwrap();
+    let segments = fixture.log.segments();
     assert_eq!(segments.iter().map(|segment| segment.from()).collect::<Vec<_>>(), [middle]);
-    let gone = world.log.truncate(world.log.bounds().flushed(), drop);
+    let gone = fixture.log.truncate(fixture.log.bounds().flushed(), drop);
     assert!(gone.is_empty(), "its end is above");
-    assert_eq!(world.ground.disk.counters_of(FileKind::Segment).write_bytes, end.get() - middle.get() + PAGE);
-    world.append(12_000..30_000);
-    world.flush(true).unwrap();
-    let gone = world.log.truncate(Address::new(middle.get() + MIB), drop);
+    assert_eq!(fixture.log_disk.disk.counters_of(FileKind::Segment).write_bytes, end.get() - middle.get() + PAGE);
+    fixture.append(12_000..30_000);
+    fixture.flush(true).unwrap();
+    let gone = fixture.log.truncate(Address::new(middle.get() + MIB), drop);
     assert_eq!(gone.iter().map(|segment| segment.from()).collect::<Vec<_>>(), [middle]);
 }
 
@@ -184,20 +188,20 @@ fn what_left_the_log_unwritten_is_never_written() {
 /// no page passes for another.
 #[test]
 fn trap_06_torn_pages_are_told_and_none_is_below_durable() {
-    let world = World::new(SimStorage::new(2), 64);
-    world.append(0..5_000);
-    let durable = world.flush(true).unwrap();
-    world.append(5_000..9_000);
-    let end = world.flush(false).unwrap();
-    assert_eq!((world.log.bounds().durable(), world.log.bounds().flushed()), (durable, end));
-    let segments = world.log.segments();
+    let fixture = Fixture::new(SimStorage::new(2), 64);
+    fixture.append(0..5_000);
+    let durable = fixture.flush(true).unwrap();
+    fixture.append(5_000..9_000);
+    let end = fixture.flush(false).unwrap();
+    assert_eq!((fixture.log.bounds().durable(), fixture.log.bounds().flushed()), (durable, end));
+    let segments = fixture.log.segments();
     let expected = |page: Address| {
         let segment = segments.iter().find(|segment| segment.end() > page).unwrap();
-        read_page(&world.ground.environment, segment, page).unwrap()
+        read_page(&fixture.log_disk.environment, segment, page).unwrap()
     };
     let (mut torn, mut whole) = (0, 0);
     for how in [Crash::KeepAll, Crash::DropAll].into_iter().chain((0..40).map(Crash::Random)) {
-        let next = Ground::new(world.ground.disk.crash(how));
+        let next = LogDisk::new(fixture.log_disk.disk.crash(how));
         for segment in next.open(&segments) {
             let until = segment.end().min(end);
             for page in (segment.from().get()..until.get()).step_by(PAGE as usize).map(Address::new) {
@@ -215,56 +219,56 @@ fn trap_06_torn_pages_are_told_and_none_is_below_durable() {
 
 #[test]
 fn trap_06_every_sector_of_a_page_counts() {
-    let world = World::new(SimStorage::new(2), 4);
-    world.append(0..300);
-    let end = world.flush(true).unwrap();
-    let segment = &world.log.segments()[0];
+    let fixture = Fixture::new(SimStorage::new(2), 4);
+    fixture.append(0..300);
+    let end = fixture.flush(true).unwrap();
+    let segment = &fixture.log.segments()[0];
     let last = Address::new(end.get() - PAGE);
     let at = segment.offset(last);
     let FileId::Segment { .. } = segment.id() else { panic!("it is a segment") };
     let file = segment.id();
-    let bytes = world.ground.disk.files()[&file][at as usize..][..PAGE as usize].to_vec();
+    let bytes = fixture.log_disk.disk.files()[&file][at as usize..][..PAGE as usize].to_vec();
     for sector in 0..PAGE / SECTOR as u64 {
         let part = &bytes[sector as usize * SECTOR..][..SECTOR];
         for other in [
             vec![0; SECTOR],
-            world.ground.disk.files()[&file][(at - PAGE + sector * SECTOR as u64) as usize..][..SECTOR].to_vec(),
+            fixture.log_disk.disk.files()[&file][(at - PAGE + sector * SECTOR as u64) as usize..][..SECTOR].to_vec(),
         ] {
-            world.ground.disk.patch(file, at + sector * SECTOR as u64, &other);
-            let read = read_page(&world.ground.environment, segment, last);
+            fixture.log_disk.disk.patch(file, at + sector * SECTOR as u64, &other);
+            let read = read_page(&fixture.log_disk.environment, segment, last);
             assert_eq!(read.is_err(), other != part, "sector {sector}");
-            world.ground.disk.patch(file, at + sector * SECTOR as u64, part);
+            fixture.log_disk.disk.patch(file, at + sector * SECTOR as u64, part);
         }
     }
-    read_page(&world.ground.environment, segment, last).unwrap();
+    read_page(&fixture.log_disk.environment, segment, last).unwrap();
 }
 
 #[test]
 fn a_log_goes_on_in_the_frame_where_it_ended() {
     let mut random = SmallRng::seed_from_u64(3);
-    let world = World::new(SimStorage::new(3), 8);
-    let mut addresses = world.append(0..7_321);
-    let durable = world.flush(true).unwrap();
+    let fixture = Fixture::new(SimStorage::new(3), 8);
+    let mut addresses = fixture.append(0..7_321);
+    let durable = fixture.flush(true).unwrap();
     assert!(!durable.get().is_multiple_of(FRAME), "it ends within a frame");
-    world.append(7_321..7_500);
-    let ground = Ground::new(world.ground.disk.crash(Crash::DropAll));
-    let segments = ground.open(&world.log.segments());
-    ground.made.store(segments.len() as u32, Ordering::Relaxed);
+    fixture.append(7_321..7_500);
+    let log_disk = LogDisk::new(fixture.log_disk.disk.crash(Crash::DropAll));
+    let segments = log_disk.open(&fixture.log.segments());
+    log_disk.made.store(segments.len() as u32, Ordering::Relaxed);
     let log = HotLog::reopen(&Domain::new(), (Address::FIRST, durable), segments, 8);
-    let block = ground.environment.memory.lease(Component::HotLog, Size::Slab).unwrap();
-    log.resume(&ground.environment, block).unwrap();
-    let world = World { ground, log };
-    assert_eq!((world.log.tail(), world.log.bounds().head()), (durable, Address::of_frame(durable.frame())));
-    addresses.extend(world.append(7_321..20_000));
+    let block = log_disk.environment.memory.lease(Component::HotLog, Size::Slab).unwrap();
+    log.resume(&log_disk.environment, block).unwrap();
+    let fixture = Fixture { log_disk, log };
+    assert_eq!((fixture.log.tail(), fixture.log.bounds().head()), (durable, Address::of_frame(durable.frame())));
+    addresses.extend(fixture.append(7_321..20_000));
     assert_eq!(addresses[7_321], durable.plus(PAGE_HEADER));
     for _ in 0..2_000 {
         let number = random.random_range(0..addresses.len());
-        assert_eq!(world.read(addresses[number]).unwrap(), number as u64 % 256);
+        assert_eq!(fixture.read(addresses[number]).unwrap(), number as u64 % 256);
     }
-    world.flush(true).unwrap();
-    let environment = &world.ground.environment;
-    let all = world.log.segments().into_iter().flat_map(|segment| {
-        let until = segment.end().min(world.log.bounds().durable()).get();
+    fixture.flush(true).unwrap();
+    let environment = &fixture.log_disk.environment;
+    let all = fixture.log.segments().into_iter().flat_map(|segment| {
+        let until = segment.end().min(fixture.log.bounds().durable()).get();
         let pages: Vec<_> = (segment.from().get()..until).step_by(PAGE as usize).map(Address::new).collect();
         pages.into_iter().flat_map(move |page| read_page(environment, &segment, page).unwrap()).collect::<Vec<_>>()
     });
@@ -274,44 +278,48 @@ fn a_log_goes_on_in_the_frame_where_it_ended() {
 
 #[test]
 fn a_full_disk_stops_the_writing_where_it_is_and_harms_nothing() {
-    let world = World::new(SimStorage::new(1), 64);
-    let addresses = world.append(0..24_000);
-    let end = world.log.close_page();
-    world.log.freeze(end);
-    world.ground.disk.space_limit(2 * (MIB + PAGE) + 1);
-    let write = || world.log.write_out(&world.ground.environment, end, &mut |from| world.ground.next(from));
+    let fixture = Fixture::new(SimStorage::new(1), 64);
+    let addresses = fixture.append(0..24_000);
+    let end = fixture.log.close_page();
+    fixture.log.freeze(end);
+    fixture.log_disk.disk.space_limit(2 * (MIB + PAGE) + 1);
+    let write = || fixture.log.write_out(&fixture.log_disk.environment, end, &mut |from| fixture.log_disk.next(from));
     for _ in 0..2 {
         assert!(write().unwrap_err().is_no_space());
-        assert_eq!(world.log.bounds().flushed(), Address::FIRST.plus(2 * MIB), "two segments are full");
-        assert_eq!((world.log.segments().len(), world.ground.disk.files().len()), (2, 2), "the third left no file");
+        assert_eq!(fixture.log.bounds().flushed(), Address::FIRST.plus(2 * MIB), "two segments are full");
+        assert_eq!(
+            (fixture.log.segments().len(), fixture.log_disk.disk.files().len()),
+            (2, 2),
+            "the third left no file"
+        );
     }
-    world.log.evict(world.log.bounds().flushed(), drop);
-    assert!(world.ground.environment.health.check().is_ok());
-    addresses.iter().zip(0..).for_each(|(address, number)| assert_eq!(world.read(*address).unwrap(), number % 256));
-    world.ground.disk.space_limit(u64::MAX);
+    fixture.log.evict(fixture.log.bounds().flushed(), drop);
+    assert!(fixture.log_disk.environment.health.check().is_ok());
+    addresses.iter().zip(0..).for_each(|(address, number)| assert_eq!(fixture.read(*address).unwrap(), number % 256));
+    fixture.log_disk.disk.space_limit(u64::MAX);
     write().unwrap();
-    assert_eq!(world.log.bounds().flushed(), end);
+    assert_eq!(fixture.log.bounds().flushed(), end);
 }
 
 /// A write or sync that fails stops all writing, and neither FLUSHED nor DURABLE rises because of one that comes later.
 #[test]
 fn every_failed_write_or_sync_stops_the_writing() {
     let run = |failing: Option<u64>| {
-        let world = World::new(SimStorage::new(5), 64);
-        failing.into_iter().for_each(|index| world.ground.disk.fail_at(index, io::ErrorKind::Other));
-        world.append(0..12_000);
-        let done = world.flush(true);
-        (world, done)
+        let fixture = Fixture::new(SimStorage::new(5), 64);
+        failing.into_iter().for_each(|index| fixture.log_disk.disk.fail_at(index, io::ErrorKind::Other));
+        fixture.append(0..12_000);
+        let done = fixture.flush(true);
+        (fixture, done)
     };
-    let count = run(None).0.ground.disk.io_index();
+    let count = run(None).0.log_disk.disk.io_index();
     assert!(count > 25, "{count}");
     for index in 0..count {
-        let (world, done) = run(Some(index));
+        let (fixture, done) = run(Some(index));
         assert!(done.is_err(), "I/O {index}");
-        let (label, bounds) = (format!("{:?}", world.ground.disk.labels()[index as usize]), world.log.bounds());
+        let (label, bounds) = (format!("{:?}", fixture.log_disk.disk.labels()[index as usize]), fixture.log.bounds());
         let harmless = label.contains("Create") || label.contains("Preallocate");
-        assert_eq!(world.ground.environment.health.check().is_ok(), harmless, "{label}");
-        let again = world.flush(true);
+        assert_eq!(fixture.log_disk.environment.health.check().is_ok(), harmless, "{label}");
+        let again = fixture.flush(true);
         assert_eq!(again.is_ok(), harmless, "{label}");
         if !harmless {
             assert_eq!(bounds.durable(), Address::FIRST, "{label}");
@@ -325,8 +333,8 @@ fn every_failed_write_or_sync_stops_the_writing() {
 
 #[test]
 fn the_bytes_of_a_segment() {
-    let ground = Ground::new(SimStorage::new(1));
-    let segment = ground.next(Address::new(5 * PAGE)).unwrap();
+    let log_disk = LogDisk::new(SimStorage::new(1));
+    let segment = log_disk.next(Address::new(5 * PAGE)).unwrap();
     let mut labels = BEGINNING.to_vec();
     labels.extend([
         (8, "address of the first byte"),
@@ -334,22 +342,22 @@ fn the_bytes_of_a_segment() {
         (PAGE as usize - 80, "reserved"),
         (MIB as usize, "pages"),
     ]);
-    golden("hash-segment", &render(&ground.disk.files()[&segment.id()], &labels));
+    golden("hash-segment", &render(&log_disk.disk.files()[&segment.id()], &labels));
 }
 
 #[test]
 fn a_segment_is_known_by_its_header() {
-    let ground = Ground::new(SimStorage::new(1));
-    let segment = ground.next(Address::FIRST).unwrap();
+    let log_disk = LogDisk::new(SimStorage::new(1));
+    let segment = log_disk.next(Address::FIRST).unwrap();
     let (name, file) = (segment.name(), segment.id());
-    let open = |name, from, bytes| Segment::open(&ground.environment, name, from, bytes);
+    let open = |name, from, bytes| Segment::open(&log_disk.environment, name, from, bytes);
     assert_eq!(open(name, Address::FIRST, MIB).unwrap().end(), Address::new(MIB + PAGE));
     for (database, birth, from, bytes) in
         [(8, 40, PAGE, MIB), (7, 41, PAGE, MIB), (7, 40, 2 * PAGE, MIB), (7, 40, PAGE, 2 * MIB)]
     {
-        assert!(open(Name { database, birth, ..name }, Address::new(from), bytes).unwrap_err().is_corruption());
+        assert!(open(FileIdentity { database, birth, ..name }, Address::new(from), bytes).unwrap_err().is_corruption());
     }
-    ground.disk.truncate(file, MIB);
+    log_disk.disk.truncate(file, MIB);
     assert!(open(name, Address::FIRST, MIB).unwrap_err().is_corruption());
     for (from, bytes) in
         [(PAGE + 8, MIB), (PAGE, MIB / 8), (PAGE, 3 * MIB), (PAGE, 128 * MIB), (u64::MAX - PAGE + 1, MIB)]

@@ -12,7 +12,7 @@ fn append(log: &HotLog, number: u64) -> Option<Address> {
     Some(address)
 }
 
-fn read(log: &HotLog, address: Address) -> Option<(State, Vec<u8>)> {
+fn read(log: &HotLog, address: Address) -> Option<(RecordHeader, Vec<u8>)> {
     let (pin, mut value) = (log.domain.pin(), Vec::new());
     let state = log.record(address, &pin)?.read(&mut value);
     Some((state, value))
@@ -49,7 +49,7 @@ fn it_grows_frame_by_frame_and_what_left_is_told_from_what_is_there() {
     );
 }
 
-/// Whoever met a record has it as long as the pin, though its frame has left memory.
+/// A thread that found a record keeps it while pinned, though its frame has left memory.
 #[test]
 fn trap_05_a_frame_under_a_pin_is_not_used_again() {
     let (arena, returned) = (arena(), Arc::new(Mutex::new(0)));
@@ -89,7 +89,7 @@ fn a_page_below_safe_gives_its_records_and_those_given_up() {
     let found: Vec<_> =
         log.page(Address::FIRST, &pin).map(|(address, record)| (address, record.state().kind())).collect();
     let given_up = first.plus(Record::bytes(14));
-    assert_eq!(found, [(first, Kind::Value), (given_up, Kind::Invalid), (last, Kind::Value)]);
+    assert_eq!(found, [(first, HeaderKind::Value), (given_up, HeaderKind::Invalid), (last, HeaderKind::Value)]);
     assert_eq!(append(&log, 3), Some(end.plus(PAGE_HEADER)));
 }
 

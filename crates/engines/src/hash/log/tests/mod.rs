@@ -39,11 +39,10 @@ pub(in crate::hash) fn log(arena: &Arc<Arena>, frames: usize) -> (Arc<Domain>, H
     (domain, log)
 }
 
-/// What an engine has its own room and upkeep for.
+/// Replaces the engine's own reservation and background work.
 #[cfg(not(feature = "loom"))]
 impl HotLog {
-    /// Frames wholly below page boundary `until`, which is not above TAIL, leave memory, after what has to come before
-    /// that.
+    /// Writes and evicts frames wholly below page boundary `until`, which is not above TAIL.
     pub(in crate::hash) fn spill(
         &self,
         environment: &Environment,
@@ -56,14 +55,14 @@ impl HotLog {
         Ok(())
     }
 
-    /// The oldest frame leaves memory, if all of it was given out but perhaps for the end of a last page, as it is
-    /// where no room is left.
+    /// Evicts the oldest frame if it is full, except perhaps for the end of its last page. That is the state when the
+    /// log has no memory left.
     pub(in crate::hash) fn spill_oldest(&self, environment: &Environment, next: &mut NextSegment<'_>) -> Result<()> {
         let until = self.bounds.head().frame_end();
         if until > self.tail() {
             self.close_page();
         }
-        // Else another has made room meanwhile.
+        // Otherwise another thread has made space meanwhile.
         if until <= self.tail() { self.spill(environment, until, next) } else { Ok(()) }
     }
 

@@ -1,18 +1,18 @@
-//! Pages as files have them.
+//! Pages in their file form.
 
 use ecotone_substrate::codec::hex::{golden, render};
 use ecotone_sys::checksum::crc32c;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
-use crate::hash::log::page::{Place, encode};
+use crate::hash::log::page::{PageLocation, encode};
 
-const PLACE: Place = Place { file: 7 << 56 | 3 << 24 | 9, birth: 41, address: Address::FIRST };
+const PLACE: PageLocation = PageLocation { file: 7 << 56 | 3 << 24 | 9, birth: 41, address: Address::FIRST };
 
-/// What a record must be: where it is, its kind, key, value and link.
-type Expected = (Address, Kind, Vec<u8>, Vec<u8>, Link);
+/// An expected record: address, kind, key, value and link.
+type Expected = (Address, HeaderKind, Vec<u8>, Vec<u8>, Link);
 
-/// A log of one page, of which each record was changed, sealed, locked or given up, or nothing of that.
+/// A log of one page. Each record was changed, sealed, locked, given up, or left alone.
 fn fill(random: &mut SmallRng, most: usize) -> (Arc<Domain>, HotLog, Vec<Expected>) {
     let arena = arena();
     let (domain, log) = log(&arena, 1);
@@ -38,8 +38,14 @@ fn fill(random: &mut SmallRng, most: usize) -> (Arc<Domain>, HotLog, Vec<Expecte
                 raw.made_known();
                 change(&log.record(address, &pin).unwrap(), &mut value, random);
             }
-            let kind = if value.is_some() { Kind::Value } else { Kind::Tombstone };
-            all.push((address, if given_up { Kind::Invalid } else { kind }, key, value.unwrap_or_default(), link));
+            let kind = if value.is_some() { HeaderKind::Value } else { HeaderKind::Tombstone };
+            all.push((
+                address,
+                if given_up { HeaderKind::Invalid } else { kind },
+                key,
+                value.unwrap_or_default(),
+                link,
+            ));
         }
     }
     (domain, log, all)
@@ -56,15 +62,15 @@ fn change(record: &Record<'_>, value: &mut Option<Vec<u8>>, random: &mut SmallRn
     }
 }
 
-/// The first page as a file has it.
-fn stored(domain: &Domain, log: &HotLog, place: Place) -> Vec<u8> {
+/// The first page in its file form.
+fn stored(domain: &Domain, log: &HotLog, place: PageLocation) -> Vec<u8> {
     let (pin, mut page) = (domain.pin(), vec![0xee; PAGE as usize]);
     let frame = log.frames.get(Address::FIRST, &pin).unwrap();
     encode(frame.words(), Address::FIRST.word(), place, &mut page);
     page
 }
 
-fn seal(page: &mut [u8], place: Place) {
+fn seal(page: &mut [u8], place: PageLocation) {
     let sum = crc32c(crc32c(0, &place.file.to_le_bytes()), &place.birth.to_le_bytes());
     let sum = crc32c(sum, &page[4..]);
     page[..4].copy_from_slice(&sum.to_le_bytes());
@@ -87,7 +93,7 @@ fn a_page_has_its_records_without_locks_and_seals() {
             );
             assert_eq!(page.record(address).unwrap(), record);
         }
-        // A lock that somebody holds is not in the file, nor what it has not changed yet.
+        // The file has neither a held lock nor the change that the lock's holder has not made yet.
         let pin = domain.pin();
         let locked: Vec<_> = all.iter().take(1).map(|(at, ..)| log.record(*at, &pin).unwrap().lock()).collect();
         assert_eq!(stored(&domain, &log, PLACE), bytes);
@@ -104,9 +110,11 @@ fn a_page_belongs_to_one_place_and_every_bit_of_it_counts() {
             && Page::parse(&bytes[1..], PLACE).is_err()
             && Page::parse(&[], PLACE).is_err()
     );
-    for other in
-        [Place { file: 8, ..PLACE }, Place { birth: 42, ..PLACE }, Place { address: Address::new(2 * PAGE), ..PLACE }]
-    {
+    for other in [
+        PageLocation { file: 8, ..PLACE },
+        PageLocation { birth: 42, ..PLACE },
+        PageLocation { address: Address::new(2 * PAGE), ..PLACE },
+    ] {
         assert!(Page::parse(&bytes, other).is_err(), "{other:?}");
     }
     for bit in 0..8 * bytes.len() {
@@ -138,7 +146,7 @@ fn damage_under_a_right_checksum_is_told_or_harmless() {
     }
 }
 
-/// Words in which nothing that is reserved may be set, and lengths that do not fit.
+/// Words with reserved bits set, and lengths that do not fit.
 #[test]
 fn a_record_is_of_the_form_that_the_format_says() {
     let arena = arena();

@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
 
-/// What a record must be.
+/// An expected record.
 struct Expected {
     address: Address,
     key: Vec<u8>,
@@ -59,7 +59,7 @@ fn change(log: &HotLog, expected: &mut Expected, random: &mut SmallRng, pin: &Pi
 fn check(log: &HotLog, expected: &Expected, pin: &Pin<'_>) {
     let (record, mut value) = (log.record(expected.address, pin).unwrap(), vec![7; 3]);
     let state = record.read(&mut value);
-    let kind = if expected.value.is_some() { Kind::Value } else { Kind::Tombstone };
+    let kind = if expected.value.is_some() { HeaderKind::Value } else { HeaderKind::Tombstone };
     assert_eq!((state.kind(), state.sealed(), state.key_len()), (kind, expected.sealed, expected.key.len()));
     assert_eq!(
         (value, record.link(), record.capacity()),
@@ -104,7 +104,7 @@ fn the_largest_record_fits_twice_into_a_page() {
     assert_eq!(places, [PAGE + 16, PAGE + 16 + 1920].map(Address::new));
 }
 
-/// What has no value ends with its key, also where the frame ends.
+/// A record without a value ends with its key, also at the end of the frame.
 #[test]
 fn a_key_without_a_value_may_be_the_last_of_a_frame() {
     let arena = arena();
@@ -113,7 +113,7 @@ fn a_key_without_a_value_may_be_the_last_of_a_frame() {
     let mut value = Vec::new();
     while let Some(raw) = log.allocate(b"8 bytes.", None, &pin) {
         let record = log.record(raw.address(), &pin).unwrap();
-        assert_eq!((record.read(&mut value).kind(), value.len()), (Kind::Tombstone, 0));
+        assert_eq!((record.read(&mut value).kind(), value.len()), (HeaderKind::Tombstone, 0));
         record.lock().replace(Some(b""));
     }
     assert_eq!(log.tail(), Address::new(FRAME), "170 of them fill a page");

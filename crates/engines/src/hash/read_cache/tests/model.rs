@@ -1,4 +1,4 @@
-//! The engine with copies, compactions and evictions against maps.
+//! The engine with read-cache entries, compactions and evictions against maps.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -14,49 +14,51 @@ fn value(random: &mut SmallRng) -> Vec<u8> {
     vec![random.random(); random.random_range(0..most)]
 }
 
-fn step(world: &World, model: &mut Model, key: &[u8], random: &mut SmallRng) {
+fn step(fixture: &Fixture, model: &mut Model, key: &[u8], random: &mut SmallRng) {
     match random.random_range(0..40) {
         0 => {
             let value = value(random);
-            world.set(key, Some(&value));
+            fixture.set(key, Some(&value));
             model.insert(key.to_vec(), value);
         }
         1 => {
-            world.set(key, None);
+            fixture.set(key, None);
             model.remove(key);
         }
         2..4 => {
-            let (outcome, value) =
-                ([Outcome::Keep, Outcome::Store, Outcome::Delete][random.random_range(0..3)], value(random));
-            world.modify(key, |old, new| {
+            let (outcome, value) = (
+                [UpdateAction::Keep, UpdateAction::Store, UpdateAction::Delete][random.random_range(0..3)],
+                value(random),
+            );
+            fixture.modify(key, |old, new| {
                 assert_eq!(old, model.get(key).map(|value| &value[..]));
                 new.extend_from_slice(&value);
                 outcome
             });
             match outcome {
-                Outcome::Keep => {}
-                Outcome::Store => drop(model.insert(key.to_vec(), value)),
-                Outcome::Delete => drop(model.remove(key)),
+                UpdateAction::Keep => {}
+                UpdateAction::Store => drop(model.insert(key.to_vec(), value)),
+                UpdateAction::Delete => drop(model.remove(key)),
             }
         }
-        _ => assert_eq!(world.get(key).as_ref(), model.get(key)),
+        _ => assert_eq!(fixture.get(key).as_ref(), model.get(key)),
     }
 }
 
-/// Threads write and read keys of their own, which have entries together, while all is compacted and copies are
-/// evicted.
+/// Threads write and read keys of their own, which share index entries, while all records are compacted and read-cache
+/// entries are evicted.
 #[test]
 fn threads_beside_compaction_and_eviction_follow_the_model() {
     const THREADS: usize = 4;
     const TURNS: usize = 60_000;
     /// Turns of a thread that wait for the next compaction, which may have to wait for a processor.
     const COMPACTED: usize = 4_000;
-    let (world, crowds) = (World::new(0, 64, 8), crowds(4));
+    let (fixture, crowds) = (Fixture::new(0, 64, 8), crowds(4));
     let (done, compactions, copies) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..THREADS)
             .map(|number| {
-                let (world, crowds, compactions, copies) = (&world, &crowds, &compactions, &copies);
+                let (fixture, crowds, compactions, copies) = (&fixture, &crowds, &compactions, &copies);
                 scope.spawn(move || {
                     let (mut random, mut model) = (SmallRng::seed_from_u64(number as u64), Model::new());
                     for turn in 0..TURNS {
@@ -66,18 +68,18 @@ fn threads_beside_compaction_and_eviction_follow_the_model() {
                         // Some keys are used much more than others.
                         let range = if random.random() { 30 } else { crowds.len() };
                         let key = &crowds[random.random_range(0..range)][number];
-                        copies.fetch_add(usize::from(world.is_copied(key)), Ordering::Relaxed);
-                        step(world, &mut model, key, &mut random);
+                        copies.fetch_add(usize::from(fixture.is_copied(key)), Ordering::Relaxed);
+                        step(fixture, &mut model, key, &mut random);
                     }
                     crowds
                         .iter()
-                        .for_each(|keys| assert_eq!(world.get(&keys[number]).as_ref(), model.get(&keys[number])));
+                        .for_each(|keys| assert_eq!(fixture.get(&keys[number]).as_ref(), model.get(&keys[number])));
                 })
             })
             .collect();
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                compactions.fetch_add(usize::from(world.compact()), Ordering::Relaxed);
+                compactions.fetch_add(usize::from(fixture.compact()), Ordering::Relaxed);
                 std::thread::yield_now();
             }
         });
@@ -87,30 +89,31 @@ fn threads_beside_compaction_and_eviction_follow_the_model() {
     });
     let (compactions, copies) = (compactions.into_inner(), copies.into_inner());
     assert!(compactions > 10 && copies > 10_000, "{compactions} compactions, {copies} copies met");
-    let evicted = world.hash.copies.small.settled();
+    let evicted = fixture.hash.read_cache.small.settled();
     assert!(evicted > 3, "{evicted} frames");
 }
 
-/// Counters that all threads raise, wherever their values are. All are at four keys of one entry at a time, and half of
-/// the values are longer than all before: so records are given up all the time that others would still change in place.
-/// (Without the seal up to a thousand additions are lost.)
+/// All threads raise counters, wherever their values are. They use four keys of one index entry at a time, and half of
+/// the values are longer than all before. So records are given up all the time that other threads would still change in
+/// place. (Without the seal up to a thousand additions are lost.)
 #[test]
 fn trap_10_counters_that_are_compacted_and_copied_lose_no_addition() {
     const THREADS: u64 = 4;
     const TURNS: usize = 80_000;
-    /// On one entry.
+    /// Turns on one index entry.
     const TURN: usize = 1_600;
     /// Turns that wait for the next compaction.
     const COMPACTED: usize = 4_000;
-    // Frames enough for what is written while a compaction waits for a processor: there is no disk to which they could
-    // go.
-    let (world, crowds, done, turns) = (World::new(0, 256, 8), crowds(4), AtomicBool::new(false), AtomicUsize::new(0));
+    // Enough frames for the records written while a compaction waits for a processor, since there is no disk to evict
+    // them to.
+    let (fixture, crowds, done, turns) =
+        (Fixture::new(0, 256, 8), crowds(4), AtomicBool::new(false), AtomicUsize::new(0));
     let compactions = AtomicUsize::new(0);
     let number = |value: &[u8]| u64::from_le_bytes(*value.first_chunk().unwrap());
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|seed| {
-                let (world, crowds, turns, compactions) = (&world, &crowds, &turns, &compactions);
+                let (fixture, crowds, turns, compactions) = (&fixture, &crowds, &turns, &compactions);
                 scope.spawn(move || {
                     let mut random = SmallRng::seed_from_u64(seed);
                     loop {
@@ -124,12 +127,12 @@ fn trap_10_counters_that_are_compacted_and_copied_lose_no_addition() {
                         let key = &crowds[turn / TURN % 3][random.random_range(0..4)];
                         let length = if random.random() { turn % TURN } else { 0 };
                         if random.random() {
-                            world.get(key);
+                            fixture.get(key);
                         }
-                        world.modify(key, |old, new| {
+                        fixture.modify(key, |old, new| {
                             new.extend_from_slice(&(old.map_or(0, number) + 1).to_le_bytes());
                             new.resize(8 + length, 0);
-                            Outcome::Store
+                            UpdateAction::Store
                         });
                     }
                 })
@@ -137,7 +140,7 @@ fn trap_10_counters_that_are_compacted_and_copied_lose_no_addition() {
             .collect();
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                compactions.fetch_add(usize::from(world.compact()), Ordering::Relaxed);
+                compactions.fetch_add(usize::from(fixture.compact()), Ordering::Relaxed);
                 std::thread::yield_now();
             }
         });
@@ -145,6 +148,6 @@ fn trap_10_counters_that_are_compacted_and_copied_lose_no_addition() {
         done.store(true, Ordering::Relaxed);
         ends.into_iter().for_each(|end| end.unwrap());
     });
-    let sum: u64 = crowds[..3].iter().flatten().filter_map(|key| world.get(key)).map(|value| number(&value)).sum();
+    let sum: u64 = crowds[..3].iter().flatten().filter_map(|key| fixture.get(key)).map(|value| number(&value)).sum();
     assert_eq!(sum, TURNS as u64);
 }

@@ -1,5 +1,5 @@
 //! All orders of a few operations, within a number of preemptions, by loom (decision 10, M5 and M7). A frame has 16
-//! words, so a copy of 8 and 56 bytes has one for itself.
+//! words, so an entry of 8 and 56 bytes fills one.
 
 use super::*;
 use crate::{
@@ -10,220 +10,223 @@ use crate::{
 /// A key whose records have two places in a page.
 const KEY: &[u8] = b"k";
 
-/// Keys of one entry, of 8 bytes: a page has one record of them.
+/// Keys of 8 bytes that share an index entry: a page holds one record of them.
 type Keys = Vec<Vec<u8>>;
 
-/// Tries the orders of `work` with at most so many preemptions. It begins with an empty world.
-fn all_orders(preemptions: usize, copies: usize, work: impl Fn(Arc<World>, &Keys) + Send + Sync + 'static) {
+/// Tries the orders of `work` with at most `preemptions` preemptions. Each begins with an empty fixture.
+fn all_orders(preemptions: usize, copies: usize, work: impl Fn(Arc<Fixture>, &Keys) + Send + Sync + 'static) {
     let keys = crowds(3).swap_remove(0);
     let begin = move || {
-        let world = World::new(0, 4, copies);
-        fill_up(&world.hash);
-        world.hash.make_room_for_copies();
-        world
+        let fixture = Fixture::new(0, 4, copies);
+        fill_up(&fixture.hash);
+        fixture.hash.evict_for_inserts();
+        fixture
     };
-    orders::all_orders(preemptions, begin, move |world| work(world, &keys));
+    orders::all_orders(preemptions, begin, move |fixture| work(fixture, &keys));
 }
 
-/// Adds a byte to what the key has.
-fn extend(world: &World, key: &[u8], byte: u8) {
-    world.modify(key, |old, new| {
+/// Appends a byte to the key's value.
+fn extend(fixture: &Fixture, key: &[u8], byte: u8) {
+    fixture.modify(key, |old, new| {
         new.extend_from_slice(old.unwrap_or_default());
         new.push(byte);
-        Outcome::Store
+        UpdateAction::Store
     });
 }
 
-/// The value of a copy that fills a frame.
+/// The value of an entry that fills a frame.
 fn large(byte: u8) -> [u8; 56] {
     [byte; 56]
 }
 
-/// Makes the keys cold, and copies of them, each in a frame of its own: that of the first is the lowest of the chain.
-fn copy_all(world: &World, keys: &[Vec<u8>]) {
+/// Makes the keys cold and caches each in a frame of its own. The first key's entry is the lowest of the chain.
+fn copy_all(fixture: &Fixture, keys: &[Vec<u8>]) {
     for (key, byte) in keys.iter().zip(b'0'..) {
-        world.set_cold(key, &large(byte));
-        assert_eq!(world.get(key).as_deref(), Some(&large(byte)[..]));
-        let found = world.hash.table.find(world.hash.key(key).hash, &world.hash.domain.pin()).map(|found| found.entry);
+        fixture.set_cold(key, &large(byte));
+        assert_eq!(fixture.get(key).as_deref(), Some(&large(byte)[..]));
+        let found =
+            fixture.hash.table.find(fixture.hash.key(key).hash, &fixture.hash.domain.pin()).map(|found| found.entry);
         assert!(found.is_some_and(|entry| entry.link().copy().is_some()));
     }
 }
 
-/// Makes a key cold, and a copy of it above all others of its chain, in a frame that can be evicted.
-fn copy_one(world: &World, key: &[u8]) {
+/// Makes a key cold and caches it above all other entries of its chain, in a frame that can be evicted.
+fn copy_one(fixture: &Fixture, key: &[u8]) {
     for key in [key, &b"the next"[..]] {
-        world.set_cold(key, &large(b'0'));
-        assert_eq!(world.get(key).as_deref(), Some(&large(b'0')[..]));
+        fixture.set_cold(key, &large(b'0'));
+        assert_eq!(fixture.get(key).as_deref(), Some(&large(b'0')[..]));
     }
 }
 
-/// Evicts the oldest frame of copies, and lets its block in again when nobody looks at it.
-fn evict(world: &World) {
-    world.hash.evict_frame(&mut world.hash.copies.evictor.lock());
-    world.hash.make_room_for_copies();
+/// Evicts the oldest frame of entries, and reuses its block when no thread can see it.
+fn evict(fixture: &Fixture) {
+    fixture.hash.evict_frame(&mut fixture.hash.read_cache.evictor.lock());
+    fixture.hash.evict_for_inserts();
 }
 
-/// M5: an update of what is cold beside a blind write, which it is before or sees. It fails where a conditional insert
-/// does not look at what is new in the chain.
+/// M5: an update of a cold record beside a blind write. The update comes before the write or sees it. The test fails if
+/// a conditional insert does not check the new records of the chain.
 #[test]
 fn a_conditional_insert_beside_an_upsert_loses_neither() {
-    all_orders(3, 0, |world, _| {
-        world.set_cold(KEY, b"0");
-        let other = spawn(&world, |world| world.set(KEY, Some(b"b")));
-        extend(&world, KEY, b'1');
+    all_orders(3, 0, |fixture, _| {
+        fixture.set_cold(KEY, b"0");
+        let other = spawn(&fixture, |fixture| fixture.set(KEY, Some(b"b")));
+        extend(&fixture, KEY, b'1');
         other.join().unwrap();
-        let value = world.get(KEY).unwrap();
+        let value = fixture.get(KEY).unwrap();
         assert!([&b"b"[..], b"b1"].contains(&&value[..]), "{value:?}");
     });
 }
 
-/// M5: the same where the write leaves the log at once, and its entry is cleared. Its record may be allocated before
-/// the search and linked after it. It fails without the test of SAFE against BEGIN.
+/// M5: the same if the write leaves the log at once and its index entry is cleared. The record may be allocated before
+/// the search and linked after it. The test fails without the check of SAFE against BEGIN.
 #[test]
 fn a_conditional_insert_beside_an_upsert_that_becomes_cold_loses_neither() {
-    all_orders(2, 0, |world, _| {
-        world.set_cold(KEY, b"0");
+    all_orders(2, 0, |fixture, _| {
+        fixture.set_cold(KEY, b"0");
         // The record of the key ends where its page ends.
-        world.set(b"j", Some(b"0"));
-        let other = spawn(&world, |world| extend(world, KEY, b'1'));
-        world.set(KEY, Some(b"b"));
-        world.compact();
+        fixture.set(b"j", Some(b"0"));
+        let other = spawn(&fixture, |fixture| extend(fixture, KEY, b'1'));
+        fixture.set(KEY, Some(b"b"));
+        fixture.compact();
         other.join().unwrap();
-        let value = world.get(KEY).unwrap();
+        let value = fixture.get(KEY).unwrap();
         assert!([&b"b"[..], b"b1"].contains(&&value[..]), "{value:?}");
     });
 }
 
-/// M7: a copy that is inserted beside a write of its key is out of reach when both are done. It fails where the first
-/// hot record need not be that of the search.
+/// M7: an entry that is inserted beside a write of its key cannot be found when both are done. The test fails if the
+/// first hot record need not be that of the search.
 #[test]
 fn a_copy_beside_an_upsert_is_never_what_is_read_after_it() {
-    all_orders(3, 7, |world, keys| {
-        world.set_cold(&keys[0], b"0");
+    all_orders(3, 7, |fixture, keys| {
+        fixture.set_cold(&keys[0], b"0");
         let key = keys[0].clone();
-        let reader = spawn(&world, move |world| {
-            let value = world.get(&key).unwrap();
+        let reader = spawn(&fixture, move |fixture| {
+            let value = fixture.get(&key).unwrap();
             assert!([&b"0"[..], b"b"].contains(&&value[..]), "{value:?}");
         });
-        world.set(&keys[0], Some(b"b"));
-        assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"b"[..]));
+        fixture.set(&keys[0], Some(b"b"));
+        assert_eq!(fixture.get(&keys[0]).as_deref(), Some(&b"b"[..]));
         reader.join().unwrap();
-        assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"b"[..]));
+        assert_eq!(fixture.get(&keys[0]).as_deref(), Some(&b"b"[..]));
     });
 }
 
-/// M7: the same where the write becomes cold and its entry is cleared. It fails without the test of SAFE against BEGIN.
+/// M7: the same if the write becomes cold and its index entry is cleared. The test fails without the check of SAFE
+/// against BEGIN.
 #[test]
 fn a_copy_beside_an_upsert_that_becomes_cold_is_equal_to_it() {
-    all_orders(2, 7, |world, keys| {
-        world.set_cold(&keys[0], b"0");
+    all_orders(2, 7, |fixture, keys| {
+        fixture.set_cold(&keys[0], b"0");
         let key = keys[0].clone();
-        let writer = spawn(&world, move |world| {
-            world.set(&key, Some(b"b"));
-            world.compact();
+        let writer = spawn(&fixture, move |fixture| {
+            fixture.set(&key, Some(b"b"));
+            fixture.compact();
         });
-        let value = world.get(&keys[0]).unwrap();
+        let value = fixture.get(&keys[0]).unwrap();
         assert!([&b"0"[..], b"b"].contains(&&value[..]), "{value:?}");
         writer.join().unwrap();
-        assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"b"[..]));
+        assert_eq!(fixture.get(&keys[0]).as_deref(), Some(&b"b"[..]));
     });
 }
 
-/// M7: both copies of a chain go while a reader passes, and their blocks come in again. The upper one was used, so it
-/// comes to the other queue. It fails where a frame leaves without a grace.
+/// M7: both entries of a chain are evicted while a reader passes, and their blocks are reused. The upper one was used,
+/// so it moves to the other queue. The test fails if a frame leaves without a grace period.
 #[test]
 fn a_reader_beside_eviction_sees_whole_copies() {
-    all_orders(2, 7, |world, keys| {
-        copy_all(&world, &keys[..2]);
-        world.get(&keys[1]);
+    all_orders(2, 7, |fixture, keys| {
+        copy_all(&fixture, &keys[..2]);
+        fixture.get(&keys[1]);
         let key = keys[0].clone();
-        let reader = spawn(&world, move |world| assert_eq!(world.see(&key).0.as_deref(), Some(&large(b'0')[..])));
-        (0..2).for_each(|_| evict(&world));
-        world.set_cold(b"another.", &large(b'9'));
-        world.get(b"another.");
+        let reader = spawn(&fixture, move |fixture| assert_eq!(fixture.see(&key).0.as_deref(), Some(&large(b'0')[..])));
+        (0..2).for_each(|_| evict(&fixture));
+        fixture.set_cold(b"another.", &large(b'9'));
+        fixture.get(b"another.");
         reader.join().unwrap();
-        assert_eq!(world.get(&keys[1]).as_deref(), Some(&large(b'1')[..]));
+        assert_eq!(fixture.get(&keys[1]).as_deref(), Some(&large(b'1')[..]));
     });
 }
 
-/// M7: while the head of a chain goes, a record is linked above it. It fails where an entry is changed whatever it
-/// names by now.
+/// M7: while the head of a chain is evicted, a record is linked above it. The test fails if an index entry is changed
+/// whatever it names by then.
 #[test]
 fn eviction_beside_a_write_above_leaves_the_chain_whole() {
-    all_orders(2, 7, |world, keys| {
-        copy_one(&world, &keys[0]);
+    all_orders(2, 7, |fixture, keys| {
+        copy_one(&fixture, &keys[0]);
         let key = keys[1].clone();
-        let writer = spawn(&world, move |world| world.set(&key, Some(b"b")));
-        evict(&world);
+        let writer = spawn(&fixture, move |fixture| fixture.set(&key, Some(b"b")));
+        evict(&fixture);
         writer.join().unwrap();
-        assert_eq!(world.get(&keys[1]).as_deref(), Some(&b"b"[..]));
-        assert_eq!(world.get(&keys[0]).as_deref(), Some(&large(b'0')[..]));
+        assert_eq!(fixture.get(&keys[1]).as_deref(), Some(&b"b"[..]));
+        assert_eq!(fixture.get(&keys[0]).as_deref(), Some(&large(b'0')[..]));
     });
 }
 
-/// M7: or a copy comes above it. It fails where eviction gives up when the entry has changed.
+/// M7: the same with a read-cache entry linked above it. The test fails if eviction gives up when the index entry has
+/// changed.
 #[test]
 fn eviction_beside_a_copy_that_comes_above_leaves_the_chain_whole() {
-    all_orders(2, 7, |world, keys| {
-        copy_one(&world, &keys[0]);
-        world.set_cold(&keys[2], b"2");
+    all_orders(2, 7, |fixture, keys| {
+        copy_one(&fixture, &keys[0]);
+        fixture.set_cold(&keys[2], b"2");
         let key = keys[2].clone();
-        let reader = spawn(&world, move |world| assert_eq!(world.get(&key).as_deref(), Some(&b"2"[..])));
-        evict(&world);
+        let reader = spawn(&fixture, move |fixture| assert_eq!(fixture.get(&key).as_deref(), Some(&b"2"[..])));
+        evict(&fixture);
         reader.join().unwrap();
-        assert_eq!(world.get(&keys[0]).as_deref(), Some(&large(b'0')[..]));
-        assert_eq!(world.get(&keys[2]).as_deref(), Some(&b"2"[..]));
+        assert_eq!(fixture.get(&keys[0]).as_deref(), Some(&large(b'0')[..]));
+        assert_eq!(fixture.get(&keys[2]).as_deref(), Some(&b"2"[..]));
     });
 }
 
-/// M7: a copy above a record that becomes cold goes, beside a conditional insert of a search from before that record.
-/// It fails where eviction clears an entry by BEGIN.
+/// M7: an entry above a record that becomes cold is evicted, beside a conditional insert whose search came before that
+/// record. The test fails if eviction clears an index entry by BEGIN.
 #[test]
 fn eviction_that_clears_an_entry_loses_no_write() {
-    all_orders(2, 7, |world, keys| {
-        world.set_cold(&keys[0], b"0");
-        let (_, seen) = world.see(&keys[0]);
-        world.set(&keys[0], Some(b"b"));
-        copy_one(&world, &keys[1]);
-        world.hash.log.raise_read_only(world.hash.log.close_page());
-        let compactor = spawn(&world, |world| {
-            world.compact();
-            evict(world);
+    all_orders(2, 7, |fixture, keys| {
+        fixture.set_cold(&keys[0], b"0");
+        let (_, seen) = fixture.see(&keys[0]);
+        fixture.set(&keys[0], Some(b"b"));
+        copy_one(&fixture, &keys[1]);
+        fixture.hash.log.raise_read_only(fixture.hash.log.close_page());
+        let compactor = spawn(&fixture, |fixture| {
+            fixture.compact();
+            evict(fixture);
         });
-        let written = world.hash.write_if(&world.hash.key(&keys[0]), &seen, Some(b"01"), &world.hash.domain.pin());
+        let written =
+            fixture.hash.write_if(&fixture.hash.key(&keys[0]), &seen, Some(b"01"), &fixture.hash.domain.pin());
         assert_eq!(written, Ok(false));
         compactor.join().unwrap();
-        assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"b"[..]));
+        assert_eq!(fixture.get(&keys[0]).as_deref(), Some(&b"b"[..]));
     });
 }
 
-/// M8 with the product's own eviction: while the index gets more buckets, the head of a chain goes, and then `work` is
-/// done.
-fn eviction_beside_growth(work: impl Fn(&Arc<World>, &Keys) + Send + Sync + 'static) {
-    all_orders(1, 7, move |world, keys| {
-        copy_one(&world, &keys[0]);
-        let grower = spawn(&world, |world| world.hash.table.grow(|| world.hash.room.lease().ok()));
-        work(&world, keys);
-        assert!(grower.join().unwrap() && world.hash.table.buckets() == 2);
-        assert_eq!(world.get(&keys[0]).as_deref(), Some(&large(b'0')[..]));
+/// M8 with the product's own eviction: the head of a chain is evicted while the index grows, and then `work` runs.
+fn eviction_beside_growth(work: impl Fn(&Arc<Fixture>, &Keys) + Send + Sync + 'static) {
+    all_orders(1, 7, move |fixture, keys| {
+        copy_one(&fixture, &keys[0]);
+        let grower = spawn(&fixture, |fixture| fixture.hash.table.grow(|| fixture.hash.reservations.lease().ok()));
+        work(&fixture, keys);
+        assert!(grower.join().unwrap() && fixture.hash.table.buckets() == 2);
+        assert_eq!(fixture.get(&keys[0]).as_deref(), Some(&large(b'0')[..]));
     });
 }
 
-/// M8: it fails where a word of a bucket that is being split can still be written: then the entry of the new table
-/// names a frame that is gone.
+/// M8: the test fails if a word of a bucket under split can still be written. The new table's entry then names a frame
+/// that is gone.
 #[test]
 fn a_copy_that_is_evicted_beside_growth_does_not_come_back() {
-    eviction_beside_growth(|world, _| evict(world));
+    eviction_beside_growth(|fixture, _| evict(fixture));
 }
 
 /// M8: the same beside a write above it.
 #[test]
 fn a_write_beside_growth_and_eviction_is_not_lost() {
-    eviction_beside_growth(|world, keys| {
+    eviction_beside_growth(|fixture, keys| {
         let key = keys[1].clone();
-        let writer = spawn(world, move |world| world.set(&key, Some(b"b")));
-        evict(world);
+        let writer = spawn(fixture, move |fixture| fixture.set(&key, Some(b"b")));
+        evict(fixture);
         writer.join().unwrap();
-        assert_eq!(world.get(&keys[1]).as_deref(), Some(&b"b"[..]));
+        assert_eq!(fixture.get(&keys[1]).as_deref(), Some(&b"b"[..]));
     });
 }

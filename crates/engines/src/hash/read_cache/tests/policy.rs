@@ -1,4 +1,4 @@
-//! How many reads miss under Zipf 0.99 with memory for a tenth of the records, each read going to disk if it does.
+//! Miss ratio of reads under Zipf 0.99 with memory for a tenth of the records, where each miss reads the disk.
 //! `ECOTONE_HASH_RECORDS=2000000 cargo test --release -p ecotone-engines --lib read_cache::tests::policy --
 //! --nocapture` prints it for more records.
 
@@ -12,7 +12,7 @@ use crate::hash::log::FRAME;
 /// Bytes of a record of 8 + 100.
 const RECORD: usize = 108;
 
-/// What share of as many reads as there are records misses, round by round.
+/// The miss ratio of each round, which has as many reads as there are records.
 fn misses(records: usize, rounds: usize) -> Vec<f64> {
     let mut sums: Vec<f64> = (1..=records)
         .scan(0.0, |sum, rank| {
@@ -48,6 +48,6 @@ fn misses_come_close_to_those_of_the_best() {
     let records = env::var("ECOTONE_HASH_RECORDS").map_or(100_000, |count| count.parse().expect("a number"));
     let misses = misses(records, 5);
     println!("misses a read, after as many reads as records each: {misses:.3?}");
-    // With the most read ones from the start 0.19 would miss, and 0.24 with the newest ones.
+    // A cache of the most read records from the start would miss 0.19, a cache of the newest ones 0.24.
     assert!(misses[4] < 0.25, "{misses:.3?}");
 }

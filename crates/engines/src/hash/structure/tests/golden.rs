@@ -1,4 +1,4 @@
-//! The bytes of a root and of each structural record.
+//! The bytes of a root and of each structure edit.
 
 use ecotone_substrate::codec::hex::{golden, render};
 
@@ -47,14 +47,14 @@ fn the_bytes_of_a_root() {
 
 #[test]
 fn the_bytes_of_structural_records() {
-    let merge = Change::Merge { goes: vec![file(3), file(7)], comes: Some(file(8)) };
+    let merge = ManifestEdit::Merge { deleted: vec![file(3), file(7)], added: Some(file(8)) };
     let changes = [
-        (Change::Segment(LogFile { file: file(6), from: page(257), bytes: 2 * MIB }), segment()),
+        (ManifestEdit::Segment(LogFile { file: file(6), from: page(257), bytes: 2 * MIB }), segment()),
         (compact(Some(7), 100, 300), [&FILE[..], &[(8, "BEGIN"), (8, "DURABLE"), (1, "bits of the index")]].concat()),
         (
-            Change::Fold {
-                goes: part(0, 0, None),
-                comes: vec![part(1, 0, Some(4)), part(1, 1, None)],
+            ManifestEdit::Fold {
+                deleted: part(0, 0, None),
+                added: vec![part(1, 0, Some(4)), part(1, 1, None)],
                 folded: page(20),
             },
             [base(false), vec![(1, "parts that come")], base(true), base(false), vec![(8, "folded up to")]].concat(),

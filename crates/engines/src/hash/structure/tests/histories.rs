@@ -1,4 +1,4 @@
-//! Random rows of changes: each leaves a structure that fits together, names every file once, and comes back from its
+//! Random sequences of edits. Each edit leaves a consistent structure, names every file once, and is recovered from its
 //! root.
 
 use std::collections::BTreeSet;
@@ -7,10 +7,10 @@ use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
 
-/// A row of changes, and the files that are there by them.
+/// A sequence of edits, and the files that exist after them.
 struct History {
     random: SmallRng,
-    structure: Structure,
+    structure: HashManifest,
     next: u32,
     there: BTreeSet<u32>,
 }
@@ -18,22 +18,22 @@ struct History {
 impl History {
     fn new(seed: u64) -> History {
         let random = SmallRng::seed_from_u64(seed);
-        History { random, structure: Structure::new(10), next: 1, there: BTreeSet::new() }
+        History { random, structure: HashManifest::new(10), next: 1, there: BTreeSet::new() }
     }
 
-    fn fresh(&mut self) -> File {
+    fn fresh(&mut self) -> FileRef {
         self.next += 1;
         self.there.insert(self.next - 1);
         file(self.next - 1)
     }
 
-    /// A file, mostly.
-    fn some(&mut self) -> Option<File> {
+    /// A new file in most cases.
+    fn some(&mut self) -> Option<FileRef> {
         self.random.random_bool(0.8).then(|| self.fresh())
     }
 
-    /// A change that fits, if one of the kind that was drawn does.
-    fn change(&mut self) -> Option<Change> {
+    /// A valid random edit, if one of the drawn kind is possible.
+    fn change(&mut self) -> Option<ManifestEdit> {
         match self.random.random_range(0..10) {
             0..3 => Some(self.segment()),
             3..6 => self.compact(),
@@ -42,13 +42,13 @@ impl History {
         }
     }
 
-    fn segment(&mut self) -> Change {
+    fn segment(&mut self) -> ManifestEdit {
         let from = self.structure.segments.last().map_or(self.structure.begin, LogFile::end);
         let bytes = MIB << self.random.random_range(0..3);
-        Change::Segment(LogFile { file: self.fresh(), from, bytes })
+        ManifestEdit::Segment(LogFile { file: self.fresh(), from, bytes })
     }
 
-    fn compact(&mut self) -> Option<Change> {
+    fn compact(&mut self) -> Option<ManifestEdit> {
         if self.structure.deltas.len() == MAX_DELTAS {
             return None;
         }
@@ -56,41 +56,41 @@ impl History {
         let end = self.structure.segments.last().map_or(begin, LogFile::end).max(begin);
         let least = begin.get() / PAGE;
         let durable = page(self.random.random_range(least..=end.get() / PAGE));
-        Some(Change::Compact { comes: self.some(), begin, durable, index_bits: 10 })
+        Some(ManifestEdit::Compact { added: self.some(), begin, durable, index_bits: 10 })
     }
 
-    fn fold(&mut self) -> Option<Change> {
+    fn fold(&mut self) -> Option<ManifestEdit> {
         let at = self.random.random_range(0..self.structure.partitions.len());
-        let Partition { part: goes, folded } = self.structure.partitions[at];
+        let Partition { part: deleted, folded } = self.structure.partitions[at];
         let folded = self.structure.deltas.last().map_or(folded, |delta| delta.until.max(folded));
-        let (bits, number) = (goes.stretch.bits(), goes.stretch.number());
+        let (bits, number) = (deleted.stretch.bits(), deleted.stretch.number());
         let halves = bits < MAX_PARTITION_BITS && self.random.random_bool(0.1);
         let stretches =
             if halves { vec![(bits + 1, 2 * number), (bits + 1, 2 * number + 1)] } else { vec![(bits, number)] };
-        let comes = stretches
+        let added = stretches
             .into_iter()
-            .map(|(bits, number)| Part { stretch: stretch(bits, number), base: self.some() })
+            .map(|(bits, number)| PartitionEntry { stretch: stretch(bits, number), base: self.some() })
             .collect();
-        Some(Change::Fold { goes, comes, folded })
+        Some(ManifestEdit::Fold { deleted, added, folded })
     }
 
-    fn merge(&mut self) -> Option<Change> {
+    fn merge(&mut self) -> Option<ManifestEdit> {
         let count = self.structure.deltas.len();
         if count == 0 {
             return None;
         }
         let first = self.random.random_range(0..count);
         let last = self.random.random_range(first..count);
-        let goes = self.structure.deltas[first..=last].iter().map(|delta| delta.file).collect();
-        Some(Change::Merge { goes, comes: self.some() })
+        let deleted = self.structure.deltas[first..=last].iter().map(|delta| delta.file).collect();
+        Some(ManifestEdit::Merge { deleted, added: self.some() })
     }
 
     fn step(&mut self) {
         let Some(change) = self.change() else { return };
-        let replayed = Change::decode(&change.encode()).unwrap();
+        let replayed = ManifestEdit::decode(&change.encode()).unwrap();
         assert_eq!(replayed, change);
         let (next, gone) = self.structure.after(&replayed).unwrap_or_else(|what| panic!("{change:?}: {what}"));
-        for File { number, .. } in gone.segments.iter().chain(&gone.tables) {
+        for FileRef { number, .. } in gone.segments.iter().chain(&gone.tables) {
             assert!(self.there.remove(number), "{change:?}: file {number} goes twice");
         }
         assert_eq!(next.numbers().collect::<BTreeSet<_>>(), self.there, "{change:?}");
@@ -112,7 +112,7 @@ fn random_changes_leave_what_fits_and_lose_no_file() {
     }
 }
 
-/// Bytes that were changed at random.
+/// Randomly damaged bytes.
 fn damaged(random: &mut SmallRng, bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..random.random_range(1..4) {
@@ -133,7 +133,8 @@ fn damage_is_told_or_leaves_what_fits() {
             Err(_) => told += 1,
         }
         let body = damaged(&mut random, &changes[round % changes.len()].encode());
-        if let Ok((next, _)) = Change::decode(&body).map_err(|_| "damaged").and_then(|change| structure.after(&change))
+        if let Ok((next, _)) =
+            ManifestEdit::decode(&body).map_err(|_| "damaged").and_then(|change| structure.after(&change))
         {
             next.check().unwrap();
         }

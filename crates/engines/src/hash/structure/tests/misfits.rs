@@ -1,9 +1,9 @@
-//! Changes and roots that cannot be.
+//! Invalid edits and roots.
 
 use super::*;
 
 #[track_caller]
-fn misfit(change: &Change) {
+fn misfit(change: &ManifestEdit) {
     let (_, structure) = example();
     assert!(structure.after(change).is_err(), "{change:?}");
 }
@@ -12,7 +12,7 @@ fn misfit(change: &Change) {
 fn a_segment_follows_the_last_one() {
     let (_, structure) = example();
     let (end, segment) = (structure.segments[1].end(), |from, bytes| LogFile { file: file(9), from, bytes });
-    assert!(structure.after(&Change::Segment(segment(end, MIB))).is_ok());
+    assert!(structure.after(&ManifestEdit::Segment(segment(end, MIB))).is_ok());
     for wrong in [
         segment(end.plus(PAGE), MIB),
         segment(page(257), MIB),
@@ -21,10 +21,10 @@ fn a_segment_follows_the_last_one() {
         segment(end, 128 * MIB),
         segment(Address::new(u64::MAX - PAGE + 1), MIB),
     ] {
-        misfit(&Change::Segment(wrong));
+        misfit(&ManifestEdit::Segment(wrong));
     }
-    misfit(&Change::Segment(LogFile { file: file(6), from: end, bytes: MIB }));
-    let ahead = Change::Segment(segment(page(101), MIB));
+    misfit(&ManifestEdit::Segment(LogFile { file: file(6), from: end, bytes: MIB }));
+    let ahead = ManifestEdit::Segment(segment(page(101), MIB));
     assert!(made(&[compact(None, 100, 100)]).after(&ahead).is_err(), "pages before it would be nowhere");
 }
 
@@ -42,7 +42,7 @@ fn the_hot_log_begins_later_each_time_and_ends_in_a_segment() {
 
 #[test]
 fn a_fold_replaces_what_is_there() {
-    let fold = |goes, comes, folded| Change::Fold { goes, comes, folded: page(folded) };
+    let fold = |deleted, added, folded| ManifestEdit::Fold { deleted, added, folded: page(folded) };
     let (there, absent) = (part(1, 0, Some(5)), part(1, 0, Some(4)));
     misfit(&fold(absent, vec![part(1, 0, None)], 100));
     misfit(&fold(there, vec![], 100));
@@ -57,9 +57,9 @@ fn a_fold_replaces_what_is_there() {
 
 #[test]
 fn a_merge_takes_neighbours() {
-    let merge = |goes: &[u32], comes: Option<u32>| Change::Merge {
-        goes: goes.iter().map(|number| file(*number)).collect(),
-        comes: comes.map(file),
+    let merge = |deleted: &[u32], added: Option<u32>| ManifestEdit::Merge {
+        deleted: deleted.iter().map(|number| file(*number)).collect(),
+        added: added.map(file),
     };
     misfit(&merge(&[], Some(9)));
     misfit(&merge(&[7, 3], Some(9)));
@@ -76,7 +76,7 @@ fn a_merge_takes_neighbours() {
 
 #[test]
 fn there_are_255_deltas_at_most() {
-    let mut structure = Structure::new(10);
+    let mut structure = HashManifest::new(10);
     for number in 0..MAX_DELTAS as u32 {
         structure =
             structure.after(&compact(Some(number + 1), u64::from(number) + 2, u64::from(number) + 2)).unwrap().0;
@@ -89,7 +89,7 @@ fn there_are_255_deltas_at_most() {
 fn partitions_have_all_hashes_once() {
     let with = |parts: &[(u8, u8)]| {
         let partition = |(bits, number): &(u8, u8)| Partition { part: part(*bits, *number, None), folded: page(1) };
-        Structure { partitions: parts.iter().map(partition).collect(), ..Structure::new(10) }.check()
+        HashManifest { partitions: parts.iter().map(partition).collect(), ..HashManifest::new(10) }.check()
     };
     assert_eq!(with(&[(1, 0), (2, 2), (3, 6), (3, 7)]), Ok(()));
     let all: Vec<_> = (0..=u8::MAX).map(|number| (8, number)).collect();

@@ -1,4 +1,4 @@
-//! The memtable as a whole.
+//! Tests of the memtable as a whole.
 
 #[cfg(not(feature = "loom"))]
 mod model;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use ecotone_sys::chunk::{Arena, CHUNK_BYTES, Size};
 
 use super::*;
-use crate::lsm::room::size_of_next;
+use crate::lsm::slab_reserve::size_of_next;
 
 /// A memtable, and memory for its slabs.
-struct World {
+struct Fixture {
     memory: Arc<Arena>,
     memtable: Memtable,
 }
 
-impl World {
-    fn new(prefix: &[u8]) -> World {
-        World { memory: Arena::new(32 * CHUNK_BYTES), memtable: Memtable::new(prefix) }
+impl Fixture {
+    fn new(prefix: &[u8]) -> Fixture {
+        Fixture { memory: Arena::new(32 * CHUNK_BYTES), memtable: Memtable::new(prefix) }
     }
 
     fn write(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq) {
@@ -29,14 +29,14 @@ impl World {
         self.memtable.apply(hash, key, value, seq, ready);
     }
 
-    /// What it says of a key; the outer `None` is that it has it not.
+    /// What the memtable has for a key. The outer `None` means that it does not have the key.
     fn get(&self, hash: u64, key: &[u8]) -> Option<(Option<Vec<u8>>, Seq)> {
         let mut value = vec![1, 2, 3];
         let (answer, seq) = self.memtable.get(hash, key, &mut value)?;
         Some(((answer == Answer::Value).then_some(value), seq))
     }
 
-    /// All keys, as a walk meets them.
+    /// All keys, in the order of a walk.
     fn keys(&self) -> Vec<Vec<u8>> {
         let (mut cursor, mut keys) = (self.memtable.cursor(), Vec::new());
         while cursor.advance() {

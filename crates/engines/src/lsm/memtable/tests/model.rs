@@ -1,4 +1,4 @@
-//! The memtable against a map, by one thread and by several.
+//! The memtable, compared with a map, by one thread and by several.
 
 use std::{
     collections::BTreeMap,
@@ -11,9 +11,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::*;
 
-/// What it says of a key: value, none for a tombstone, and sequence.
+/// What the memtable has for a key: the value, or `None` for a tombstone, and the sequence.
 type Said = (Option<Vec<u8>>, Seq);
-/// What it should have.
+/// The expected records.
 type Model = BTreeMap<Vec<u8>, Said>;
 
 fn bytes(random: &mut SmallRng, length: usize) -> Vec<u8> {
@@ -22,7 +22,7 @@ fn bytes(random: &mut SmallRng, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// One of not too many keys, with a prefix or not, mostly short.
+/// One of 400 keys, with a prefix or without, mostly short.
 fn key(random: &mut SmallRng) -> Vec<u8> {
     let number = random.random_range(0..400_u32);
     match number % 8 {
@@ -42,7 +42,7 @@ fn value(random: &mut SmallRng) -> Option<Vec<u8>> {
     Some(bytes(random, length))
 }
 
-/// The present record of a cursor.
+/// The current record of a cursor.
 fn present(cursor: &Cursor<'_>) -> (Vec<u8>, Said) {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     cursor.read_key(&mut key);
@@ -61,16 +61,16 @@ fn walk(memtable: &Memtable, forward: bool) -> Vec<(Vec<u8>, Said)> {
     all
 }
 
-/// Everything there is, in both directions, and around keys.
-fn check(world: &World, model: &Model, random: &mut SmallRng) {
+/// Checks all records, in both directions and around keys.
+fn check(fixture: &Fixture, model: &Model, random: &mut SmallRng) {
     let expected: Vec<_> = model.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
-    assert_eq!(walk(&world.memtable, true), expected);
-    let backward: Vec<_> = walk(&world.memtable, false).into_iter().rev().collect();
+    assert_eq!(walk(&fixture.memtable, true), expected);
+    let backward: Vec<_> = walk(&fixture.memtable, false).into_iter().rev().collect();
     assert_eq!(backward, expected);
     for _ in 0..100 {
         let key = key(random);
-        assert_eq!(world.get(xxh3_64(&key), &key).as_ref(), model.get(&key));
-        let mut cursor = world.memtable.cursor();
+        assert_eq!(fixture.get(xxh3_64(&key), &key).as_ref(), model.get(&key));
+        let mut cursor = fixture.memtable.cursor();
         let there = cursor.seek(&key);
         let next = model.range(key.clone()..).next();
         assert_eq!(there.then(|| present(&cursor)).as_ref().map(|(key, record)| (key, record)), next);
@@ -83,62 +83,63 @@ fn check(world: &World, model: &Model, random: &mut SmallRng) {
 fn a_memtable_is_a_map() {
     for seed in 0..12 {
         let mut random = SmallRng::seed_from_u64(seed);
-        let world = World::new([&b""[..], b"user/", b"user/k", b"z"][seed as usize % 4]);
+        let fixture = Fixture::new([&b""[..], b"user/", b"user/k", b"z"][seed as usize % 4]);
         let mut model = Model::new();
         for seq in 100..3100 {
             let (key, value) = (key(&mut random), value(&mut random));
             if random.random_bool(0.1) {
-                let written = world.memtable.overwrite(xxh3_64(&key), &key, value.as_deref(), seq);
+                let written = fixture.memtable.overwrite(xxh3_64(&key), &key, value.as_deref(), seq);
                 assert!(!written || model.contains_key(&key));
                 if !written {
                     continue;
                 }
             } else {
-                world.write(xxh3_64(&key), &key, value.as_deref(), seq);
+                fixture.write(xxh3_64(&key), &key, value.as_deref(), seq);
             }
             model.insert(key, (value, seq));
         }
-        assert!(world.memtable.smallest().is_some_and(|smallest| (100..200).contains(&smallest)));
-        check(&world, &model, &mut random);
+        assert!(fixture.memtable.smallest().is_some_and(|smallest| (100..200).contains(&smallest)));
+        check(&fixture, &model, &mut random);
     }
 }
 
 #[test]
 fn its_bytes_are_its_slabs_and_each_write_takes_no_more_words_than_it_said() {
-    let (world, mut random) = (World::new(b""), SmallRng::seed_from_u64(1));
-    assert_eq!((world.memtable.bytes(), world.memtable.smallest()), (0, None));
+    let (fixture, mut random) = (Fixture::new(b""), SmallRng::seed_from_u64(1));
+    assert_eq!((fixture.memtable.bytes(), fixture.memtable.smallest()), (0, None));
     let mut words = 0;
     for seq in 0..20_000_u64 {
         let key = bytes(&mut random, 8);
         words += Memtable::words(xxh3_64(&key), &key, Some(&[7; 100]));
-        world.write(xxh3_64(&key), &key, Some(&[7; 100]), seq);
-        assert_eq!(world.memtable.bytes(), world.memory.tagged_bytes(0));
+        fixture.write(xxh3_64(&key), &key, Some(&[7; 100]), seq);
+        assert_eq!(fixture.memtable.bytes(), fixture.memory.tagged_bytes(0));
     }
     let a_record = words as f64 * 8.0 / 20_000.0;
     assert!((149.0..155.0).contains(&a_record), "{a_record} bytes for 8 + 100");
-    // The end of a slab that stays empty is less than a record, and shortcuts have a sixteenth.
-    assert!(world.memtable.bytes() <= words * 8 * 16 / 15 * 101 / 100 + Size::Slab.bytes());
-    let before = world.memtable.bytes();
-    (0..2_000).for_each(|seq| world.write(0, b"one key", Some(&[1; 100]), 20_000 + seq));
-    assert_eq!(world.memtable.bytes(), before, "a change in place takes nothing");
-    drop(world.memtable);
-    assert_eq!(world.memory.tagged_bytes(0), 0);
+    // The unused end of a slab is less than a record, and shortcuts take a sixteenth.
+    assert!(fixture.memtable.bytes() <= words * 8 * 16 / 15 * 101 / 100 + Size::Slab.bytes());
+    let before = fixture.memtable.bytes();
+    (0..2_000).for_each(|seq| fixture.write(0, b"one key", Some(&[1; 100]), 20_000 + seq));
+    assert_eq!(fixture.memtable.bytes(), before, "a change in place takes nothing");
+    drop(fixture.memtable);
+    assert_eq!(fixture.memory.tagged_bytes(0), 0);
 }
 
-/// Of all keys most are found, since there are more places than keys, and of a tenth of them nearly all, which are
-/// written last.
+/// Most keys are found, since there are more shortcuts than keys. Of the tenth that is written last nearly all are
+/// found.
 #[test]
 fn most_keys_are_found_by_shortcuts_and_nearly_all_that_are_written_again_and_again() {
-    let world = World::new(b"");
+    let fixture = Fixture::new(b"");
     let key = |number: u32| number.wrapping_mul(0x9E37_79B9).to_be_bytes();
     let overwritten = |keys: u32| {
-        let there = |number: &u32| world.memtable.overwrite(xxh3_64(&key(*number)), &key(*number), Some(&[8; 100]), 7);
+        let there =
+            |number: &u32| fixture.memtable.overwrite(xxh3_64(&key(*number)), &key(*number), Some(&[8; 100]), 7);
         (0..keys).filter(there).count() as f64 / f64::from(keys)
     };
     let write =
-        |keys: u32| (0..keys).for_each(|number| world.write(xxh3_64(&key(number)), &key(number), Some(&[7; 100]), 7));
+        |keys: u32| (0..keys).for_each(|number| fixture.write(xxh3_64(&key(number)), &key(number), Some(&[7; 100]), 7));
     write(20_000);
-    // Slabs that came meanwhile have taken many keys from where they were noted.
+    // Slabs that were added meanwhile have taken over the hashes of many keys.
     write(20_000);
     let of_all = overwritten(20_000);
     write(2_000);
@@ -146,25 +147,25 @@ fn most_keys_are_found_by_shortcuts_and_nearly_all_that_are_written_again_and_ag
     assert!((0.6..1.0).contains(&of_all) && of_some > 0.97, "{of_all}, {of_some}");
 }
 
-/// Each thread writes its own keys, in between those of the others; readers see whole values that never become older,
-/// and walks are in order.
+/// Each thread writes its own keys, which lie between those of the others. Readers see whole values that never become
+/// older, and walks are in order.
 #[test]
 fn threads_write_between_each_other_and_nothing_is_lost() {
     const WRITERS: u64 = 3;
-    let (world, done) = (World::new(b"user"), AtomicBool::new(false));
+    let (fixture, done) = (Fixture::new(b"user"), AtomicBool::new(false));
     let of = |random: &mut SmallRng, writer: u64| (random.random_range(0..500) * WRITERS + writer).to_be_bytes();
     let models: Vec<Model> = thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
-                let world = &world;
+                let fixture = &fixture;
                 scope.spawn(move || {
                     let (mut random, mut model) = (SmallRng::seed_from_u64(writer), Model::new());
                     for turn in 0..6_000 {
                         let (key, seq) = (of(&mut random, writer), 1 + turn * WRITERS + writer);
                         let length = random.random_range(1..60);
                         let value = random.random_bool(0.9).then(|| vec![seq as u8; length]);
-                        world.write(xxh3_64(&key), &key, value.as_deref(), seq);
-                        assert_eq!(world.get(xxh3_64(&key), &key), Some((value.clone(), seq)));
+                        fixture.write(xxh3_64(&key), &key, value.as_deref(), seq);
+                        assert_eq!(fixture.get(xxh3_64(&key), &key), Some((value.clone(), seq)));
                         model.insert(key.to_vec(), (value, seq));
                     }
                     model
@@ -176,7 +177,7 @@ fn threads_write_between_each_other_and_nothing_is_lost() {
             while !done.load(Relaxed) {
                 let writer = random.random_range(0..WRITERS);
                 let key = of(&mut random, writer);
-                if let Some((value, seq)) = world.get(xxh3_64(&key), &key) {
+                if let Some((value, seq)) = fixture.get(xxh3_64(&key), &key) {
                     assert!(
                         value.is_none_or(|value| value.iter().all(|byte| *byte == seq as u8)),
                         "parts of two values"
@@ -186,7 +187,7 @@ fn threads_write_between_each_other_and_nothing_is_lost() {
                     assert!(!newest.contains_key(&key), "it was there, and then not");
                 }
                 if random.random_bool(0.002) {
-                    let keys = world.keys();
+                    let keys = fixture.keys();
                     assert!(keys.is_sorted_by(|a, b| a < b));
                     assert!(newest.keys().all(|key| keys.binary_search(&key.to_vec()).is_ok()));
                 }
@@ -198,6 +199,6 @@ fn threads_write_between_each_other_and_nothing_is_lost() {
         models
     });
     let model = models.into_iter().flatten().collect();
-    check(&world, &model, &mut SmallRng::seed_from_u64(4));
-    assert_eq!(world.memtable.bytes(), world.memory.tagged_bytes(0));
+    check(&fixture, &model, &mut SmallRng::seed_from_u64(4));
+    assert_eq!(fixture.memtable.bytes(), fixture.memory.tagged_bytes(0));
 }

@@ -1,6 +1,6 @@
-//! Numbers of up to 56 bits, packed.
+//! Bit packing of numbers of up to 56 bits. A *look* is the eight bytes from which one number is read.
 
-/// The most bits that one look can take, wherever they begin.
+/// The most bits of a number that one look holds at any bit offset.
 pub(super) const MOST: u32 = 56;
 /// Bytes of a look.
 pub(super) const LOOK: usize = 8;
@@ -18,14 +18,14 @@ pub(super) fn pack(width: u32, numbers: impl ExactSizeIterator<Item = u64>) -> V
     bytes
 }
 
-/// Where the look begins that has a number, and by how much it must be shifted.
+/// The offset of the look that holds a number, and the shift of the number in it.
 #[inline]
 pub(super) fn place(width: u32, number: usize) -> (usize, u32) {
     let bit = number * width as usize;
     (bit / 8, (bit % 8) as u32)
 }
 
-/// A number out of its look.
+/// Extracts a number from its look.
 #[inline]
 pub(super) fn unpack(width: u32, shift: u32, look: [u8; LOOK]) -> u64 {
     u64::from_le_bytes(look) >> shift & ((1 << width) - 1)

@@ -1,14 +1,14 @@
-//! Bytes of an index as they will lie in pages: what belongs together never lies across two.
+//! The page layout of an encoded index: an item never crosses a page boundary.
 
 use ecotone_substrate::limits::PAGE;
 
-/// Bytes, front to back.
+/// The bytes so far.
 #[derive(Debug, Default)]
 pub(super) struct Layout(Vec<u8>);
 
 impl Layout {
-    /// Appends bytes at the next multiple of `align`, in one page together with `behind` more of whatever kind; gives
-    /// their place.
+    /// Appends bytes at the next multiple of `align`, so that they and `behind` further bytes lie in one page. Gives
+    /// their offset.
     pub(super) fn put(&mut self, bytes: &[u8], align: usize, behind: usize) -> usize {
         let mut at = self.0.len().next_multiple_of(align);
         if at % PAGE + bytes.len() + behind > PAGE {
@@ -19,17 +19,17 @@ impl Layout {
         at
     }
 
-    /// Puts bytes over those at a place.
+    /// Overwrites the bytes at an offset.
     pub(super) fn set(&mut self, at: usize, bytes: &[u8]) {
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// So many zeros in front.
+    /// A layout that begins with `length` zeros.
     pub(super) fn zeroed(length: usize) -> Layout {
         Layout(vec![0; length])
     }
 
-    /// All of them.
+    /// All bytes.
     pub(super) fn finish(self) -> Vec<u8> {
         self.0
     }

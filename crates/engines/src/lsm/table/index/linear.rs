@@ -1,10 +1,10 @@
-//! Simple linear regression, packed: a line from the first key of a group of blocks to that of the next, and for each
-//! block by how much the separator before it deviates from the line, in as many bits as that needs (L4; decision 11,
-//! "Index").
+//! An index by simple linear regression, packed. For each group of blocks there is a line from its first key to that of
+//! the next group. For each block the index stores the deviation of its separator from the line, in as many bits as the
+//! group needs (L4; decision 11, "Index").
 //!
-//! A separator is stored as its *number*, a place on a grid that is as coarse as may be. Where a place of the grid lies
-//! between two blocks, a number tells them apart. Where none does they *tie*: keys of the left block may have the
-//! number of the right one.
+//! A separator is stored as its *number*, a point on a grid that is as coarse as possible. If a grid point lies between
+//! two blocks, the number tells them apart. Otherwise the blocks *tie*: keys of the left block may have the number of
+//! the right one.
 
 mod group;
 
@@ -19,17 +19,17 @@ use ecotone_substrate::{
 };
 
 use self::group::{Draft, Group, Line};
-use super::{super::boundaries::Bounds, Built, Candidates, Kind, Shape, bits::LOOK, layout::Layout};
+use super::{super::boundaries::Bounds, Built, Candidates, IndexKind, Shape, bits::LOOK, layout::Layout};
 
-/// Bytes in front of the heads, and of each of them.
+/// Bytes of the header, and of each group's head.
 const FRONT: usize = 16;
 const HEAD: usize = 16;
 /// Groups have from 32 to 512 blocks.
 const LOGS: std::ops::RangeInclusive<u8> = 5..=9;
-/// Ties may cost a key this part of a read.
+/// Ties may cost at most one extra read for this many keys.
 const MOST_COST: u64 = 64;
 
-/// The index, if digests tell the blocks apart.
+/// The smallest index over all group sizes, if digests tell the blocks apart.
 pub(super) fn build(blocks: &[Bounds]) -> Option<Built> {
     LOGS.filter_map(|log| build_with(blocks, log)).min_by_key(|built| built.bytes.len())
 }
@@ -51,7 +51,8 @@ fn build_with(blocks: &[Bounds], log: u8) -> Option<Built> {
         cost += draft.cost;
         records += group.iter().map(|bounds| u64::from(bounds.records)).sum::<u64>();
     }
-    (cost * MOST_COST <= records).then(|| Built::whole(Kind::Linear, layout.finish(), cost as f64 / records as f64))
+    (cost * MOST_COST <= records)
+        .then(|| Built::whole(IndexKind::Linear, layout.finish(), cost as f64 / records as f64))
 }
 
 /// The groups of a table, in memory.
@@ -66,7 +67,7 @@ pub(super) struct Linear {
 }
 
 impl Linear {
-    /// Takes the index of a file, and looks at all of it.
+    /// Parses and checks the index of a file.
     pub(super) fn parse(pages: Pages, len: usize, blocks: u32) -> result::Result<Linear, Malformed> {
         let Some(page) = pages.iter().next() else { return Err(Malformed::new(0, "the index has no bytes")) };
         let mut r = Reader::new(page);
@@ -148,7 +149,7 @@ impl Linear {
         Candidates::new(first, self.lowest(number, digest).min(first), first)
     }
 
-    /// The lowest block that can have a digest, which is not above those of group `number`.
+    /// The lowest block that can have a digest, which is at or below those of group `number`.
     fn lowest(&self, number: usize, digest: u64) -> u32 {
         let mut number = number;
         loop {

@@ -1,7 +1,8 @@
-//! From a key to the block of a table that can have it: several kinds behind one interface (L2; decision 11, "Index").
+//! Indexes: they map a key to the block of a table that can have it. There are several kinds behind one interface (L2;
+//! decision 11, "Index").
 //!
-//! Every kind gives the block to look at first and bounds that hold for every key of the table. The blocks themselves
-//! decide, so that neither a bad model nor equal digests can give a wrong answer.
+//! Every kind gives the block to read first, and bounds that hold for every key of the table. The blocks themselves
+//! decide, so a bad model or equal digests cannot give a wrong answer.
 
 mod auto;
 mod bits;
@@ -24,91 +25,91 @@ pub use self::{partitioned::Partition, whole::WholeIndex};
 pub(super) use self::{partitioned::seal, single::Separators};
 use super::boundaries::Boundaries;
 
-/// How an index finds a block.
+/// A kind of index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// By a separator of each two blocks, in memory.
+pub enum IndexKind {
+    /// A separator for each two adjacent blocks, in memory.
     Single,
-    /// The same in partitions, which are in memory one by one.
+    /// The same separators in partitions, which are loaded one by one.
     Partitioned,
-    /// By lines that come near, for stretches of the table.
+    /// Piecewise linear regression: lines with a bounded error.
     Plr,
-    /// By a line for a group of blocks and how far each block is from it.
+    /// A line for each group of blocks, and the deviation of each block from it.
     Linear,
 }
 
-impl Kind {
+impl IndexKind {
     /// All of them.
-    pub const ALL: [Kind; 4] = [Kind::Single, Kind::Partitioned, Kind::Plr, Kind::Linear];
+    pub const ALL: [IndexKind; 4] = [IndexKind::Single, IndexKind::Partitioned, IndexKind::Plr, IndexKind::Linear];
 
     /// Its name among the options.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Single => "single",
-            Kind::Partitioned => "partitioned",
-            Kind::Plr => "plr",
-            Kind::Linear => "linear",
+            IndexKind::Single => "single",
+            IndexKind::Partitioned => "partitioned",
+            IndexKind::Plr => "plr",
+            IndexKind::Linear => "linear",
         }
     }
 
     /// Its number in a file.
     pub(crate) fn number(self) -> u8 {
         match self {
-            Kind::Single => 1,
-            Kind::Partitioned => 2,
-            Kind::Plr => 3,
-            Kind::Linear => 4,
+            IndexKind::Single => 1,
+            IndexKind::Partitioned => 2,
+            IndexKind::Plr => 3,
+            IndexKind::Linear => 4,
         }
     }
 
     /// The kind with a number.
-    pub(crate) fn of(number: u8) -> Option<Kind> {
+    pub(crate) fn of(number: u8) -> Option<IndexKind> {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
     }
 }
 
-/// What an index should be like.
+/// Options of an index.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Wanted {
-    /// The kind, unless it cannot tell the blocks of a table apart or is not worth it, and the table gets a
-    /// [`Kind::Single`]; none for the one that costs least.
-    pub kind: Option<Kind>,
-    /// By how many bytes lines of [`Kind::Plr`] may err.
+pub struct IndexOptions {
+    /// The kind; `None` for the kind with the least cost. A table gets [`IndexKind::Single`] instead if the kind cannot
+    /// tell its blocks apart, or takes more memory.
+    pub kind: Option<IndexKind>,
+    /// The most bytes by which lines of [`IndexKind::Plr`] may err.
     pub error: u32,
-    /// How often a byte of the table is expected to be read, by how often one of the keyspace is in the mean.
-    pub heat: f64,
+    /// The expected read frequency of a byte of the table, relative to the mean of the keyspace.
+    pub read_frequency: f64,
 }
 
-impl Wanted {
-    /// One of this kind, whatever is read.
-    pub fn of(kind: Kind, error: u32) -> Wanted {
-        Wanted { kind: Some(kind), error, heat: 1.0 }
+impl IndexOptions {
+    /// An index of this kind, with the mean read frequency.
+    pub fn of(kind: IndexKind, error: u32) -> IndexOptions {
+        IndexOptions { kind: Some(kind), error, read_frequency: 1.0 }
     }
 }
 
-/// What the blocks of a table are like.
+/// The shape of a table: its blocks and what its keys share.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    /// How many there are.
+    /// The number of blocks.
     pub(super) blocks: u32,
-    /// Bytes of one.
+    /// Bytes of a block.
     pub(super) block: usize,
-    /// Bytes that all keys of the table share, behind which digests begin.
+    /// Bytes of the prefix that all keys of the table share. Digests begin behind it.
     pub(super) skip: usize,
-    /// Partitions of the index.
+    /// The number of partitions of the index.
     pub(super) partitions: u32,
 }
 
-/// Where a key can be, as far as an index knows.
+/// The answer of an index for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Located {
-    /// In these blocks.
+    /// The key can be in these blocks.
     Blocks(Candidates),
-    /// In a block that this partition tells.
+    /// This partition knows the block.
     Partition(u32),
 }
 
-/// Blocks that can have a key. Those from `low` to `high` are left; `first` is the one to look at next.
+/// Blocks that can have a key. The search has narrowed them to `low` to `high`; `first` is the one to read next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidates {
     /// The likeliest.
@@ -117,7 +118,7 @@ pub struct Candidates {
     pub low: u32,
     /// The highest.
     pub high: u32,
-    /// How far from the last one the next is looked for.
+    /// The distance of the next step, which doubles with each.
     step: u32,
 }
 
@@ -126,12 +127,12 @@ impl Candidates {
         Candidates { first: first.clamp(low, high), low, high, step: 1 }
     }
 
-    /// One block.
+    /// A single block.
     pub(in super::super) fn one(block: u32) -> Candidates {
         Candidates::new(block, block, block)
     }
 
-    /// The key lies before the first one. False if no block is left.
+    /// Continues below `first`: the key lies before that block. False if no block is left.
     pub fn go_down(&mut self) -> bool {
         let Some(high) = self.first.checked_sub(1).filter(|high| *high >= self.low) else { return false };
         let step = self.next_step();
@@ -139,7 +140,7 @@ impl Candidates {
         true
     }
 
-    /// The key lies behind the first one. False if no block is left.
+    /// Continues above `first`: the key lies behind that block. False if no block is left.
     pub fn go_up(&mut self) -> bool {
         if self.first >= self.high {
             return false;
@@ -149,7 +150,7 @@ impl Candidates {
         true
     }
 
-    /// Neighbours first, then farther and farther away, but never beyond the middle of what is left.
+    /// The distance beyond the neighbour: it grows with each step, but not beyond the middle of the remaining blocks.
     fn next_step(&mut self) -> u32 {
         let step = self.step - 1;
         self.step = self.step.saturating_mul(2);
@@ -160,36 +161,38 @@ impl Candidates {
 /// An index that was learned.
 #[derive(Debug)]
 pub(super) struct Built {
-    pub(super) kind: Kind,
+    pub(super) kind: IndexKind,
     pub(super) bytes: Vec<u8>,
-    /// Pages before it in the file, but for their checksums.
+    /// The pages of its partitions, which lie before it in the file. Their checksums are missing.
     pub(super) partitions: Vec<Vec<u8>>,
-    /// Blocks that a search reads in vain, in the mean over all keys, as far as boundaries tell.
+    /// The mean number of blocks that a search reads without finding the key there, over all keys, as far as the
+    /// boundaries tell.
     in_vain: f64,
 }
 
 impl Built {
-    fn whole(kind: Kind, bytes: Vec<u8>, in_vain: f64) -> Built {
+    fn whole(kind: IndexKind, bytes: Vec<u8>, in_vain: f64) -> Built {
         Built { kind, bytes, partitions: Vec::new(), in_vain }
     }
 }
 
 /// Learns an index of the blocks of a table.
-pub(super) fn build(boundaries: &Boundaries, block: usize, wanted: Wanted) -> Built {
+pub(super) fn build(boundaries: &Boundaries, block: usize, wanted: IndexOptions) -> Built {
     let Some(kind) = wanted.kind else { return auto::build(boundaries, block, wanted) };
-    // Where keys are no numbers, separators may take less. Less than a cell is worth no other kind.
+    // Where keys are unlike numbers, separators may take less memory. An index takes a cell at least, so no other kind
+    // saves memory below that.
     let most = boundaries.separators().encoded_len().max(CELL_BYTES);
     let built = build_kind(boundaries, block, kind, wanted.error).filter(|built| built.bytes.len() <= most);
     built.unwrap_or_else(|| single::build(boundaries.separators()))
 }
 
-/// One of a kind, if the blocks can have it.
-fn build_kind(boundaries: &Boundaries, block: usize, kind: Kind, error: u32) -> Option<Built> {
+/// An index of a kind, if it suits the blocks.
+fn build_kind(boundaries: &Boundaries, block: usize, kind: IndexKind, error: u32) -> Option<Built> {
     match kind {
-        Kind::Single => Some(single::build(boundaries.separators())),
-        Kind::Partitioned => partitioned::build(boundaries.separators()),
-        Kind::Plr => plr::build(&boundaries.bounds(), block, error),
-        Kind::Linear => linear::build(&boundaries.bounds()),
+        IndexKind::Single => Some(single::build(boundaries.separators())),
+        IndexKind::Partitioned => partitioned::build(boundaries.separators()),
+        IndexKind::Plr => plr::build(&boundaries.bounds(), block, error),
+        IndexKind::Linear => linear::build(&boundaries.bounds()),
     }
 }
 
@@ -203,31 +206,31 @@ pub struct Index {
 #[derive(Debug)]
 enum Model {
     Single(Single),
-    /// In place of blocks it has partitions.
+    /// It maps to partitions instead of blocks.
     Partitioned(Single),
     Plr(Plr),
     Linear(Linear),
 }
 
 impl Index {
-    /// Takes the index that a file has, of `len` bytes.
-    pub(super) fn parse(kind: Kind, pages: Pages, len: usize, shape: Shape) -> result::Result<Index, Malformed> {
+    /// Parses the index of a file, of `len` bytes.
+    pub(super) fn parse(kind: IndexKind, pages: Pages, len: usize, shape: Shape) -> result::Result<Index, Malformed> {
         let pages = pages.ending_at(len, LOOK)?;
         let model = match kind {
-            Kind::Single => Model::Single(Single::parse(pages, (0, len), shape.blocks)?),
-            Kind::Partitioned => Model::Partitioned(Single::parse(pages, (0, len), shape.partitions)?),
-            Kind::Plr => Model::Plr(Plr::parse(pages, len, shape)?),
-            Kind::Linear => Model::Linear(Linear::parse(pages, len, shape.blocks)?),
+            IndexKind::Single => Model::Single(Single::parse(pages, (0, len), shape.blocks)?),
+            IndexKind::Partitioned => Model::Partitioned(Single::parse(pages, (0, len), shape.partitions)?),
+            IndexKind::Plr => Model::Plr(Plr::parse(pages, len, shape)?),
+            IndexKind::Linear => Model::Linear(Linear::parse(pages, len, shape.blocks)?),
         };
         Ok(Index { shape, model })
     }
 
-    /// Bytes of memory of one that has so many in a file.
+    /// Bytes of memory of an index of `len` bytes in a file.
     pub(super) fn memory(len: usize) -> usize {
         Pages::memory_ending_at(len, LOOK)
     }
 
-    /// Where a key can be, which must lie between the first and the last key of the table.
+    /// Locates a key, which must lie between the first and the last key of the table.
     #[inline]
     pub fn locate(&self, key: &[u8]) -> Located {
         match &self.model {
@@ -239,12 +242,12 @@ impl Index {
     }
 
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> IndexKind {
         match &self.model {
-            Model::Single(_) => Kind::Single,
-            Model::Partitioned(_) => Kind::Partitioned,
-            Model::Plr(_) => Kind::Plr,
-            Model::Linear(_) => Kind::Linear,
+            Model::Single(_) => IndexKind::Single,
+            Model::Partitioned(_) => IndexKind::Partitioned,
+            Model::Plr(_) => IndexKind::Plr,
+            Model::Linear(_) => IndexKind::Linear,
         }
     }
 }

@@ -1,23 +1,23 @@
-//! A partitioned index: separators in pages of the file, partitions, of which each comes and goes by itself, and those
-//! between partitions in memory (L2).
+//! A partitioned index: its partitions are pages of separators, which are loaded and evicted one by one. The separators
+//! between partitions stay in memory (L2).
 
 use std::{mem, result};
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
     limits::PAGE,
-    table::{Pages, Place},
+    table::{BlockAddress, Pages},
 };
 
 use super::{
-    Built, Candidates, Kind,
+    Built, Candidates, IndexKind,
     single::{Separators, Single},
 };
 
-/// Bytes in front of the separators of a partition: checksum, first block, blocks, where the separators end.
+/// Bytes of a partition's header: checksum, first block, number of blocks, end of the separators.
 const FRONT: usize = 16;
 
-/// Learns one. None if one partition has room for all.
+/// Builds a partitioned index. `None` if one partition holds all separators.
 pub(super) fn build(separators: &Separators) -> Option<Built> {
     let (mut between, mut partitions) = (Separators::default(), Vec::new());
     let (mut inside, mut first, mut next) = (Separators::default(), 0, 1);
@@ -33,7 +33,7 @@ pub(super) fn build(separators: &Separators) -> Option<Built> {
     });
     partitions.push(encode(&inside, first, next - first));
     (partitions.len() > 1).then(|| Built {
-        kind: Kind::Partitioned,
+        kind: IndexKind::Partitioned,
         bytes: between.encode(0),
         partitions,
         in_vain: 0.0,
@@ -49,8 +49,8 @@ fn encode(separators: &Separators, first: u32, blocks: u32) -> Vec<u8> {
     bytes
 }
 
-/// Puts the checksum into a partition that belongs to a place.
-pub(in super::super) fn seal(partition: &mut [u8], place: Place) {
+/// Sets the checksum of a partition, which depends on its address.
+pub(in super::super) fn seal(partition: &mut [u8], place: BlockAddress) {
     let sum = place.checksum(partition);
     partition[..4].copy_from_slice(&sum.to_le_bytes());
 }
@@ -64,8 +64,12 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Takes a page that belongs to a place, of a table with so many blocks, and looks at all of it.
-    pub(in super::super) fn parse(page: Pages, place: Place, blocks: u32) -> result::Result<Partition, Malformed> {
+    /// Parses and checks the page of a partition at an address, of a table with `blocks` blocks.
+    pub(in super::super) fn parse(
+        page: Pages,
+        place: BlockAddress,
+        blocks: u32,
+    ) -> result::Result<Partition, Malformed> {
         let bytes = page.page(0);
         let mut r = Reader::new(bytes);
         if r.u32()? != place.checksum(bytes) {
@@ -75,12 +79,12 @@ impl Partition {
         if own == 0 || first.checked_add(own).is_none_or(|end| end > blocks) || !(FRONT..=PAGE).contains(&len) {
             return r.fail("a partition of the index has blocks that the table has not, or ends where it cannot");
         }
-        // It keeps its frame: how much of it is used is not known before it is read.
+        // A partition keeps a whole frame, since its used length is not known before it is read.
         let page = page.ending_at(len, PAGE)?;
         Ok(Partition { separators: Single::parse(page, (FRONT, len), own)?, first })
     }
 
-    /// The block that can have a key, of those that the partition is for.
+    /// The block that can have a key, among the blocks of this partition.
     #[inline]
     pub fn locate(&self, key: &[u8]) -> Candidates {
         Candidates::one(self.first + self.separators.locate(key))

@@ -1,4 +1,4 @@
-//! Greedy piecewise linear regression: lines from digests to positions that err by so many bytes at most (L3).
+//! An index by greedy piecewise linear regression: lines map digests to positions, with a bounded error in bytes (L3).
 
 use std::result;
 
@@ -10,26 +10,26 @@ use ecotone_substrate::{
     table::Pages,
 };
 
-use super::{super::boundaries::Bounds, Built, Candidates, Kind, Shape};
+use super::{super::boundaries::Bounds, Built, Candidates, IndexKind, Shape};
 
-/// Bytes in front of the segments, and of each of them.
+/// Bytes of the header, and of each segment.
 const HEAD: usize = 16;
 const SEGMENT: usize = 16;
-/// A bound of more blocks than this is not worth having.
+/// An index with a larger error bound, in blocks, is not built.
 const MOST_BLOCKS: u64 = 16;
 
-/// The line from one point on.
+/// A line, from one point on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Segment {
     digest: u64,
     block: u32,
-    /// Bytes for one step of the digest.
+    /// Bytes per step of the digest.
     slope: f32,
 }
 
 impl Segment {
-    /// The position that the line gives a digest, up to `most`. The one evaluator: conversion, product and sum keep the
-    /// order of digests.
+    /// The predicted position of a digest, at most `most`. Building and lookup share this one evaluator. Conversion,
+    /// product and sum keep the order of digests.
     #[inline]
     fn position(self, digest: u64, block: usize, most: u64) -> u64 {
         let steps = digest.saturating_sub(self.digest) as f64;
@@ -37,7 +37,7 @@ impl Segment {
     }
 }
 
-/// The index, if its lines come near enough.
+/// The index, if its error bound is small enough.
 pub(super) fn build(blocks: &[Bounds], block: usize, error: u32) -> Option<Built> {
     let segments = segments(blocks, block, error.into());
     let errors = errors(blocks, block, &segments);
@@ -45,7 +45,8 @@ pub(super) fn build(blocks: &[Bounds], block: usize, error: u32) -> Option<Built
     if bound > MOST_BLOCKS * block as u64 {
         return None;
     }
-    // Keys that lie between the beginning of a block and its prediction are looked for beside it first.
+    // A key between the beginning of its block and the prediction for that beginning is looked for in a neighbour
+    // first.
     let missed: u64 = errors.iter().map(|error| (*error).min(block as u64)).sum();
     let in_vain = missed as f64 / (blocks.len() * block) as f64;
     let mut w = Writer::new();
@@ -53,14 +54,14 @@ pub(super) fn build(blocks: &[Bounds], block: usize, error: u32) -> Option<Built
     for segment in segments {
         w.u64(segment.digest).u32(segment.block).u32(segment.slope.to_bits());
     }
-    Some(Built::whole(Kind::Plr, w.finish(), in_vain))
+    Some(Built::whole(IndexKind::Plr, w.finish(), in_vain))
 }
 
 fn segments(blocks: &[Bounds], block: usize, error: u64) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     let (mut fitter, mut last) = (GreedyPlr::default(), None);
     for (number, bounds) in (0..).zip(blocks) {
-        // Equal digests are one point.
+        // Blocks with equal digests are one point.
         if last.replace(bounds.first) == Some(bounds.first) {
             continue;
         }
@@ -79,7 +80,7 @@ fn segments(blocks: &[Bounds], block: usize, error: u64) -> Vec<Segment> {
     segments
 }
 
-/// By how many bytes lines and blocks differ.
+/// The error of the lines for each block, in bytes.
 fn errors(blocks: &[Bounds], block: usize, segments: &[Segment]) -> Vec<u64> {
     let mut number = 0;
     let errors = (0..).zip(blocks).map(|(at, bounds): (u64, &Bounds)| {
@@ -101,7 +102,7 @@ pub(super) struct Plr {
 }
 
 impl Plr {
-    /// Takes the index of a file, and looks at all of it.
+    /// Parses and checks the index of a file.
     pub(super) fn parse(pages: Pages, len: usize, shape: Shape) -> result::Result<Plr, Malformed> {
         let Some(page) = pages.iter().next() else { return Err(Malformed::new(0, "the index has no bytes")) };
         let mut r = Reader::new(page);

@@ -1,4 +1,4 @@
-//! A single-level index: a separator of each two blocks, each without what it shares with the one before.
+//! A single-level index: a separator for each two adjacent blocks, prefix-compressed in runs (restart intervals).
 
 use std::{cmp::Ordering, result};
 
@@ -9,14 +9,14 @@ use ecotone_substrate::{
 };
 
 use super::{
-    super::rank::{Rank, common},
-    Built, Kind,
+    super::prefix_compare::{PrefixComparer, common_prefix_len},
+    Built, IndexKind,
     layout::Layout,
 };
 
-/// Separators of a run, of which the first is whole.
-const RUN: usize = 16;
-/// Bytes of a run, unless it has one separator.
+/// Separators of a run. The first of a run is whole.
+const RESTART_INTERVAL: usize = 16;
+/// Most bytes of a run with more than one separator.
 const RUN_BYTES: usize = 1024;
 /// Bytes in front of the table of runs, and of each of its rows.
 const HEAD: usize = 8;
@@ -24,11 +24,11 @@ const ROW: usize = 8;
 /// Most bytes of the two lengths of a separator.
 const LENGTHS: usize = 4;
 
-/// The separators of a table that is being written, coded as they come.
+/// The separators of a table that is being written, encoded as they come.
 #[derive(Debug, Default)]
 pub(in super::super) struct Separators {
     coded: Writer,
-    /// Where each run begins in `coded`, and the number of its first separator.
+    /// The offset of each run in `coded`, and the number of its first separator.
     runs: Vec<(usize, u32)>,
     count: u32,
     last: Vec<u8>,
@@ -38,9 +38,9 @@ impl Separators {
     /// Adds the separator of the last block and the next one.
     pub(in super::super) fn push(&mut self, separator: &[u8]) {
         let (start, first) = self.runs.last().copied().unwrap_or_default();
-        let is_full =
-            (self.count - first) as usize >= RUN || self.coded.len() - start + separator.len() + 2 * ROW > RUN_BYTES;
-        let mut shared = common(&self.last, separator);
+        let is_full = (self.count - first) as usize >= RESTART_INTERVAL
+            || self.coded.len() - start + separator.len() + 2 * ROW > RUN_BYTES;
+        let mut shared = common_prefix_len(&self.last, separator);
         if self.runs.is_empty() || is_full {
             self.runs.push((self.coded.len(), self.count));
             shared = 0;
@@ -51,7 +51,7 @@ impl Separators {
         self.last.extend_from_slice(separator);
     }
 
-    /// Each of them.
+    /// Gives each separator to `found`.
     pub(super) fn each(&self, mut found: impl FnMut(&[u8])) {
         let (mut r, mut separator) = (Reader::new(self.coded.as_slice()), Vec::new());
         for _ in 0..self.count {
@@ -62,17 +62,17 @@ impl Separators {
         }
     }
 
-    /// Whether the index takes no more than so many bytes with another separator too. They are of one page.
+    /// Whether the index would still take no more than `bytes` with another separator. Only for an index of one page.
     pub(super) fn has_room(&self, separator: &[u8], bytes: usize) -> bool {
         self.encoded_len() + ROW + LENGTHS + separator.len() <= bytes
     }
 
-    /// About how many bytes the index takes; not about if it is in one page.
+    /// The estimated bytes of the index; exact if it fits into one page.
     pub(super) fn encoded_len(&self) -> usize {
         HEAD + ROW * self.runs.len() + self.coded.len()
     }
 
-    /// The index, with so many zeros in front.
+    /// The encoded index, behind `front` zeros.
     pub(super) fn encode(&self, front: usize) -> Vec<u8> {
         let table = front + HEAD;
         let mut layout = Layout::zeroed(table + ROW * self.runs.len());
@@ -87,23 +87,23 @@ impl Separators {
     }
 }
 
-/// Learns one.
+/// Builds a single-level index.
 pub(super) fn build(separators: &Separators) -> Built {
-    Built::whole(Kind::Single, separators.encode(0), 0.0)
+    Built::whole(IndexKind::Single, separators.encode(0), 0.0)
 }
 
 /// The separators of a table, in memory.
 #[derive(Debug)]
 pub(super) struct Single {
     pages: Pages,
-    /// Where they begin.
+    /// The offset of the index in its first page.
     front: usize,
     runs: usize,
     blocks: u32,
 }
 
 impl Single {
-    /// Takes the index of a file, from a place in its first page up to another, and looks at all of it.
+    /// Parses and checks the index of a file, which lies from `front` to `len`.
     pub(super) fn parse(pages: Pages, (front, len): (usize, usize), blocks: u32) -> result::Result<Single, Malformed> {
         let Some(bytes) = pages.iter().next().and_then(|page| page.get(front..)) else {
             return Err(Malformed::new(0, "the index has no bytes"));
@@ -122,14 +122,14 @@ impl Single {
         self.front + HEAD + ROW * run
     }
 
-    /// Where a run begins, and the block behind its first separator.
+    /// The offset of a run, and the block behind its first separator.
     fn row(&self, run: usize) -> (usize, u32) {
         let at = self.row_at(run);
         let [a, b, c, d, e, f, g, h] = *self.pages.get::<ROW>(at / PAGE, at % PAGE);
         (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]))
     }
 
-    /// The first block of a run; behind the last, one more than there are.
+    /// The block behind the first separator of a run; for the number behind the last run, the number of blocks.
     fn first_block(&self, run: usize) -> u32 {
         if run < self.runs { self.row(run).1 } else { self.blocks }
     }
@@ -185,7 +185,7 @@ impl Single {
             if is_before(middle) { low = middle + 1 } else { high = middle }
         }
         let Some(run) = low.checked_sub(1) else { return 0 };
-        let (mut r, mut rank) = (Reader::new(self.bytes(run)), Rank::new(key));
+        let (mut r, mut rank) = (Reader::new(self.bytes(run)), PrefixComparer::new(key));
         let mut block = self.first_block(run) - 1;
         for _ in block + 1..self.first_block(run + 1) {
             let order = separator_of(&mut r).map_or(Ordering::Greater, |(shared, rest)| rank.step(shared, rest));
@@ -198,7 +198,7 @@ impl Single {
     }
 }
 
-/// The next separator of a run: what it shares with the one before, and the rest.
+/// The next separator of a run: the bytes shared with the one before, and the rest.
 fn separator_of<'a>(r: &mut Reader<'a>) -> result::Result<(usize, &'a [u8]), Malformed> {
     let shared = r.varint()?.min(1 << 20) as usize;
     Ok((shared, r.prefixed(MAX_KEY)?))

@@ -1,27 +1,28 @@
-//! Every kind over many sets of keys: bounds hold, searches are short, and it takes the memory that decision 11 says.
+//! Every index kind over many sets of keys: bounds hold, searches are short, and memory is as decision 11 says.
 
 use std::collections::BTreeSet;
 
 use ecotone_substrate::{
     memory::{Component, Memory},
-    table::Name,
+    table::FileIdentity,
 };
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
-    super::{boundaries::Boundaries, rank::common},
+    super::{boundaries::Boundaries, prefix_compare::common_prefix_len},
     *,
 };
 
 const BLOCK: usize = 4096;
-const NAME: Name = Name { database: 7, keyspace: 3, number: 9, birth: 41 };
+const NAME: FileIdentity = FileIdentity { database: 7, keyspace: 3, number: 9, birth: 41 };
 
-/// An index as it is after it was written and read; the number of its bytes, and that of its partitions.
-fn written(boundaries: &Boundaries, wanted: Wanted) -> (WholeIndex, usize, usize) {
+/// An index after it was written and read, with the number of its bytes and of its partitions.
+fn written(boundaries: &Boundaries, wanted: IndexOptions) -> (WholeIndex, usize, usize) {
     let memory = Memory::new(8 << 20);
     let pages = |bytes: &[u8]| Pages::of(&memory, Component::Other, bytes).unwrap();
     let Built { kind, bytes, partitions, .. } = build(boundaries, BLOCK, wanted);
-    let (blocks, skip) = (boundaries.bounds().len() as u32, common(boundaries.first_key(), boundaries.last_key()));
+    let (blocks, skip) =
+        (boundaries.bounds().len() as u32, common_prefix_len(boundaries.first_key(), boundaries.last_key()));
     let shape = Shape { blocks, block: BLOCK, skip, partitions: partitions.len() as u32 };
     let index = Index::parse(kind, pages(&bytes), bytes.len(), shape).unwrap();
     let partition = |(number, mut partition): (u32, Vec<u8>)| {
@@ -43,7 +44,7 @@ struct Set {
 }
 
 impl Set {
-    fn new(keys: impl IntoIterator<Item = Vec<u8>>, per_block: usize, wanted: Wanted) -> Set {
+    fn new(keys: impl IntoIterator<Item = Vec<u8>>, per_block: usize, wanted: IndexOptions) -> Set {
         let keys: Vec<Vec<u8>> = keys.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
         let mut boundaries = Boundaries::default();
         for block in keys.chunks(per_block) {
@@ -58,7 +59,7 @@ impl Set {
         &self.keys[start..self.keys.len().min(start + self.per_block)]
     }
 
-    /// The blocks that a search for a key looks at. It ends where the key is or would be.
+    /// The number of blocks that a search for a key reads. The search must end at the key's place.
     fn look(&self, key: &[u8]) -> usize {
         let (mut left, mut looks) = (self.index.locate(key), 0);
         self.bounds_hold_around(key, left);
@@ -76,8 +77,8 @@ impl Set {
         }
     }
 
-    /// Also of a key that is not there: the key before lies no higher than its bounds, and the one behind no lower, so
-    /// that a cursor finds that one.
+    /// Checks the bounds for an absent key too: the key before lies no higher than the bounds, and the key behind no
+    /// lower, so that a cursor finds that key.
     fn bounds_hold_around(&self, key: &[u8], left: Candidates) {
         let place = self.keys.partition_point(|other| **other < *key);
         let block = |place: usize| (place / self.per_block) as u32;
@@ -85,7 +86,7 @@ impl Set {
         assert!(place == self.keys.len() || block(place) >= left.low, "{key:?}: {left:?}");
     }
 
-    /// Every key lies within its bounds; blocks looked at for each key on average.
+    /// Asserts that every key lies within its bounds. Gives the mean number of blocks read per key.
     fn looks(&self) -> f64 {
         let mut looks = 0;
         for (place, key) in self.keys.iter().enumerate() {
@@ -105,11 +106,11 @@ impl Set {
     }
 }
 
-fn wanted(kind: Kind) -> Wanted {
-    Wanted::of(kind, 2000)
+fn wanted(kind: IndexKind) -> IndexOptions {
+    IndexOptions::of(kind, 2000)
 }
 
-/// Big-endian numbers behind a prefix, with a rest that follows from them.
+/// A big-endian number behind a prefix, with a rest that is derived from the number.
 fn number(prefix: &[u8], number: u64, length: usize) -> Vec<u8> {
     let mut key = [prefix, &number.to_be_bytes()].concat();
     while key.len() < prefix.len() + length {
@@ -118,7 +119,7 @@ fn number(prefix: &[u8], number: u64, length: usize) -> Vec<u8> {
     key
 }
 
-/// Sets of so many keys, all of them hard in some way.
+/// Sets of keys, each hard in some way.
 fn sets(random: &mut SmallRng, count: usize) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let mut uniform = |length| (0..count).map(|_| number(b"", random.random(), length)).collect::<Vec<_>>();
     let (short, long) = (uniform(8), uniform(40));
@@ -171,12 +172,12 @@ fn every_key_of_every_set_lies_within_its_bounds() {
     let mut random = SmallRng::seed_from_u64(1);
     for count in [1, 2, 5, 33, 100, 3000, 20_000] {
         for (name, keys) in sets(&mut random, count) {
-            for kind in Kind::ALL {
+            for kind in IndexKind::ALL {
                 for per_block in [1, 2, 37] {
                     let set = Set::new(keys.clone(), per_block, wanted(kind));
                     let looks = set.looks();
                     assert!(
-                        looks <= if set.index.kind() == Kind::Plr { 4.0 } else { 1.2 },
+                        looks <= if set.index.kind() == IndexKind::Plr { 4.0 } else { 1.2 },
                         "{name}, {count}, {kind:?}: {looks} looks"
                     );
                 }
@@ -189,7 +190,7 @@ fn every_key_of_every_set_lies_within_its_bounds() {
 fn searches_for_keys_that_are_not_there_end() {
     let mut random = SmallRng::seed_from_u64(2);
     for (_, keys) in sets(&mut random, 5000) {
-        for kind in Kind::ALL {
+        for kind in IndexKind::ALL {
             let set = Set::new(keys.clone(), 16, wanted(kind));
             let (first, last) = (&set.keys[0], &set.keys[set.keys.len() - 1]);
             for place in 0..set.keys.len() - 1 {
@@ -211,9 +212,9 @@ fn searches_for_keys_that_are_not_there_end() {
 const PER_BLOCK: [(usize, usize); 4] = [(8, 37), (16, 34), (32, 30), (64, 24)];
 
 /// The smallest tables have 2048 blocks.
-fn uniform(length: usize, per_block: usize, kind: Kind) -> Set {
+fn uniform(length: usize, per_block: usize, kind: IndexKind) -> Set {
     let mut random = SmallRng::seed_from_u64(3);
-    // A 160th of the keys, which a table of 8 MiB of 10 million has.
+    // A 160th of the key space: the part that a table of 8 MiB has in a keyspace of 10 million records.
     let keys = (0..2048 * per_block).map(|_| number(b"", random.random::<u64>() / 160, length));
     Set::new(keys, per_block, wanted(kind))
 }
@@ -222,17 +223,17 @@ fn uniform(length: usize, per_block: usize, kind: Kind) -> Set {
 fn an_index_takes_so_many_bytes_a_block_and_so_many_reads_a_key() {
     for (length, per_block) in PER_BLOCK {
         for (kind, most, looks) in [
-            (Kind::Single, 4.5, 1.0),
-            (Kind::Partitioned, 0.02, 1.0),
-            (Kind::Plr, 0.8, 1.25),
-            (Kind::Linear, 1.2, 1.01),
+            (IndexKind::Single, 4.5, 1.0),
+            (IndexKind::Partitioned, 0.02, 1.0),
+            (IndexKind::Plr, 0.8, 1.25),
+            (IndexKind::Linear, 1.2, 1.01),
         ] {
             let set = uniform(length, per_block, kind);
             let (bytes, seen) = (set.bytes_a_block(), set.looks());
             eprintln!("keys of {length}, {kind:?}: {bytes} bytes a block, {seen} reads a key");
             assert_eq!(set.index.kind(), kind);
-            // What is not in memory is what a single index has, in whole pages.
-            assert!(kind != Kind::Partitioned || set.partitions == 3, "{} partitions", set.partitions);
+            // Its partitions take as much as a single index, in whole pages.
+            assert!(kind != IndexKind::Partitioned || set.partitions == 3, "{} partitions", set.partitions);
             assert!(
                 bytes <= most && seen <= looks,
                 "keys of {length}, {kind:?}: {bytes} bytes a block, {seen} reads a key"
@@ -245,7 +246,7 @@ fn an_index_takes_so_many_bytes_a_block_and_so_many_reads_a_key() {
 fn a_smaller_error_takes_more_segments_and_fewer_reads() {
     let mut random = SmallRng::seed_from_u64(4);
     let keys: Vec<Vec<u8>> = (0..75_000).map(|_| number(b"", random.random(), 8)).collect();
-    let sets = [400, 2000, 8000].map(|error| Set::new(keys.clone(), 37, Wanted::of(Kind::Plr, error)));
+    let sets = [400, 2000, 8000].map(|error| Set::new(keys.clone(), 37, IndexOptions::of(IndexKind::Plr, error)));
     let (bytes, looks) = (sets.each_ref().map(Set::bytes_a_block), sets.each_ref().map(Set::looks));
     assert!(bytes.is_sorted_by(|a, b| a > b) && looks.is_sorted(), "{bytes:?}, {looks:?}");
 }
@@ -255,13 +256,13 @@ fn keys_that_digests_do_not_tell_apart_get_separators() {
     let keys: Vec<Vec<u8>> = (0..5000_u32)
         .map(|at| [&b"the same eight bytes and more: "[..], &[at as u8 & 1; 12], &at.to_be_bytes()].concat())
         .collect();
-    for kind in [Kind::Linear, Kind::Plr] {
-        assert_eq!(Set::new(keys.clone(), 10, wanted(kind)).index.kind(), Kind::Single);
+    for kind in [IndexKind::Linear, IndexKind::Plr] {
+        assert_eq!(Set::new(keys.clone(), 10, wanted(kind)).index.kind(), IndexKind::Single);
     }
 }
 
-/// One bit in `one_in` of some bytes flipped in turn: one odd number has others in each byte. `parse` takes them or
-/// refuses them, which it does at least once.
+/// Flips one bit in `one_in` of some bytes, one at a time; an odd `one_in` hits different bits in different bytes.
+/// `parse` accepts or refuses the bytes; it refuses at least once.
 fn flipped(bytes: &[u8], one_in: usize, mut parse: impl FnMut(Pages) -> result::Result<(), Malformed>) {
     let (memory, mut refused) = (Memory::new(8 << 20), 0);
     for bit in (0..8 * bytes.len()).step_by(one_in) {
@@ -272,7 +273,7 @@ fn flipped(bytes: &[u8], one_in: usize, mut parse: impl FnMut(Pages) -> result::
     assert!(refused > 0);
 }
 
-/// A whole index with a flipped bit: refused, or one with which every search ends.
+/// An index with a flipped bit is refused, or every search in it ends.
 #[test]
 fn a_damaged_index_is_refused_or_harmless() {
     let mut random = SmallRng::seed_from_u64(5);
@@ -281,7 +282,7 @@ fn a_damaged_index_is_refused_or_harmless() {
     let mut boundaries = Boundaries::default();
     keys.chunks(10).for_each(|block| boundaries.push(&block[0], &block[9], 10));
     let shape = Shape { blocks: 200, block: BLOCK, skip: 0, partitions: 0 };
-    for kind in [Kind::Single, Kind::Plr, Kind::Linear] {
+    for kind in [IndexKind::Single, IndexKind::Plr, IndexKind::Linear] {
         let built = build(&boundaries, BLOCK, wanted(kind));
         flipped(&built.bytes, 1, |pages| {
             let index = Index::parse(kind, pages, built.bytes.len(), shape)?;
@@ -296,7 +297,7 @@ fn a_damaged_index_is_refused_or_harmless() {
     }
 }
 
-/// The same of partitions, and of what is between them. With its checksum no flipped bit is missed.
+/// The same for partitions, and for the separators between them. A partition's own checksum detects every flipped bit.
 #[test]
 #[ignore = "long"]
 fn a_damaged_partition_is_refused_or_harmless() {
@@ -304,18 +305,18 @@ fn a_damaged_partition_is_refused_or_harmless() {
         (0..12_u8).map(|number| [&[b'a' + number.div_ceil(2); 900][..], &[number]].concat()).collect();
     let mut boundaries = Boundaries::default();
     keys.chunks(2).for_each(|block| boundaries.push(&block[0], &block[1], 2));
-    let built = build(&boundaries, BLOCK, wanted(Kind::Partitioned));
+    let built = build(&boundaries, BLOCK, wanted(IndexKind::Partitioned));
     let (partitions, place) = (built.partitions, NAME.place(6));
     assert_eq!(partitions.len(), 2, "one has the last block alone");
     flipped(&built.bytes, 1, |pages| {
         let shape = Shape { blocks: 6, block: BLOCK, skip: 0, partitions: 2 };
-        let index = Index::parse(Kind::Partitioned, pages, built.bytes.len(), shape)?;
+        let index = Index::parse(IndexKind::Partitioned, pages, built.bytes.len(), shape)?;
         keys.iter().for_each(|key| assert!(matches!(index.locate(key), Located::Partition(0..2))));
         Ok(())
     });
     let memory = Memory::new(8 << 20);
     for mut partition in partitions {
-        // And a few of the zeros behind.
+        // The range includes a few of the zeros behind the used bytes.
         let used = 8 + partition.iter().rposition(|byte| *byte != 0).expect("it has blocks");
         flipped(&partition[..used], 3, |pages| {
             let mut bytes = pages.page(0).to_vec();
@@ -334,14 +335,15 @@ fn a_damaged_partition_is_refused_or_harmless() {
     }
 }
 
-/// Separators are mostly small beside a page: so partitions are full, and together they are what a single index is.
+/// Separators are mostly small compared with a page. So partitions are full, and together they take as much as a single
+/// index.
 #[test]
 fn partitions_have_together_what_a_single_index_has() {
     let mut random = SmallRng::seed_from_u64(6);
     for (name, keys) in sets(&mut random, 20_000) {
-        let single = Set::new(keys.clone(), 2, wanted(Kind::Single)).bytes.div_ceil(BLOCK);
-        let set = Set::new(keys, 2, wanted(Kind::Partitioned));
-        assert!(set.index.kind() == Kind::Partitioned && set.looks() == 1.0, "{name}");
+        let single = Set::new(keys.clone(), 2, wanted(IndexKind::Single)).bytes.div_ceil(BLOCK);
+        let set = Set::new(keys, 2, wanted(IndexKind::Partitioned));
+        assert!(set.index.kind() == IndexKind::Partitioned && set.looks() == 1.0, "{name}");
         assert!(
             (single..=single + single / 8 + 1).contains(&set.partitions),
             "{name}: {} for {single} pages",
@@ -350,28 +352,40 @@ fn partitions_have_together_what_a_single_index_has() {
     }
 }
 
-/// Bytes and reads in vain of all kinds over the same keys: from a table that is read much to one that is not read at
-/// all.
+/// The cheapest kind for the same keys, from a table that is read often to one that is never read.
 #[test]
 fn what_costs_least_follows_from_how_often_a_table_is_read() {
-    let of = |keys: &[Vec<u8>], heat: f64| {
-        Set::new(keys.to_vec(), 37, Wanted { kind: None, error: 2000, heat }).index.kind()
+    let of = |keys: &[Vec<u8>], read_frequency: f64| {
+        Set::new(keys.to_vec(), 37, IndexOptions { kind: None, error: 2000, read_frequency }).index.kind()
     };
-    let numbers = uniform(8, 37, Kind::Single).keys;
-    let kinds = [10.0, 1.0, 0.01, 0.0003, 0.00001, 0.0].map(|heat| of(&numbers, heat));
-    assert_eq!(kinds, [Kind::Single, Kind::Single, Kind::Linear, Kind::Plr, Kind::Partitioned, Kind::Partitioned]);
-    // No line comes near these.
+    let numbers = uniform(8, 37, IndexKind::Single).keys;
+    let kinds = [10.0, 1.0, 0.01, 0.0003, 0.00001, 0.0].map(|read_frequency| of(&numbers, read_frequency));
+    assert_eq!(
+        kinds,
+        [
+            IndexKind::Single,
+            IndexKind::Single,
+            IndexKind::Linear,
+            IndexKind::Plr,
+            IndexKind::Partitioned,
+            IndexKind::Partitioned
+        ]
+    );
+    // No line fits these keys.
     let mut random = SmallRng::seed_from_u64(7);
     let paths = sets(&mut random, 20_000).into_iter().find(|(name, _)| *name == "paths").expect("there are paths").1;
-    assert_eq!([1.0, 0.01, 0.0001].map(|heat| of(&paths, heat)), [Kind::Single, Kind::Single, Kind::Partitioned]);
-    assert_eq!(of(&numbers[..500], 0.0), Kind::Single, "a cell is all that any kind takes");
+    assert_eq!(
+        [1.0, 0.01, 0.0001].map(|read_frequency| of(&paths, read_frequency)),
+        [IndexKind::Single, IndexKind::Single, IndexKind::Partitioned]
+    );
+    assert_eq!(of(&numbers[..500], 0.0), IndexKind::Single, "a cell is all that any kind takes");
 }
 
-/// What is expected of reads in vain is what there is of them.
+/// The expected extra reads equal the measured ones.
 #[test]
 fn boundaries_tell_how_many_reads_are_in_vain() {
     for (length, per_block) in PER_BLOCK {
-        for kind in Kind::ALL {
+        for kind in IndexKind::ALL {
             let set = uniform(length, per_block, kind);
             let mut boundaries = Boundaries::default();
             set.keys

@@ -1,6 +1,6 @@
-//! An index with all of its partitions, for who looks at all of a table.
+//! An index with all of its partitions, for callers that read a whole table.
 
-use super::{Candidates, Index, Kind, Located, Partition};
+use super::{Candidates, Index, IndexKind, Located, Partition};
 
 /// An index, and its partitions if it has some.
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub struct WholeIndex {
 }
 
 impl WholeIndex {
-    /// Of these, which are all that the index has.
+    /// An index with all of its partitions.
     pub(in super::super) fn new(index: Index, partitions: Vec<Partition>) -> WholeIndex {
         WholeIndex { index, partitions }
     }
@@ -27,7 +27,7 @@ impl WholeIndex {
     }
 
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> IndexKind {
         self.index.kind()
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks of records of every size: what goes in is found, what does not is not.
+//! Blocks of records of every size: written records are found, absent ones are not.
 
 use rand::SeedableRng;
 
@@ -12,14 +12,14 @@ fn fill(size: usize, records: &Records, take: impl FnOnce(Block<'_>, Records)) {
     builder.finish(NAME.place(5), |bytes| take(Block::parse(bytes, NAME.place(5)).unwrap(), inside));
 }
 
-/// What a block should say about a key.
-fn expected<'r>(records: &'r Records, key: &[u8]) -> Find<'r> {
+/// The expected answer of a block for a key.
+fn expected<'r>(records: &'r Records, key: &[u8]) -> BlockSearch<'r> {
     let (first, last) = (records.keys().next().unwrap(), records.keys().next_back().unwrap());
     match records.get(key) {
-        Some(value) => Find::Found(value.as_deref()),
-        None if key < &first[..] => Find::Before,
-        None if key > &last[..] => Find::After,
-        None => Find::Within,
+        Some(value) => BlockSearch::Found(value.as_deref()),
+        None if key < &first[..] => BlockSearch::Before,
+        None if key > &last[..] => BlockSearch::After,
+        None => BlockSearch::Within,
     }
 }
 
@@ -56,7 +56,7 @@ fn blocks_of_every_size_of_record_say_what_they_have() {
 fn as_many_records_lie_in_a_block_as_the_decision_says() {
     for (key, count) in [(8, 37), (16, 34), (32, 30), (64, 24)] {
         let mut random = SmallRng::seed_from_u64(2);
-        // Neighbours of ten million share two bytes, and often a part of the third.
+        // Adjacent keys of ten million random ones share two bytes, and often a part of the third.
         let keys = (0..64_u64).map(|number| (number * 1_720_000_000_000 + (1 << 50)).to_be_bytes());
         let records =
             keys.map(|start| ([&start[..], &bytes(&mut random, key - 8)].concat(), Some(vec![7; 100]))).collect();
@@ -70,7 +70,9 @@ fn a_block_in_another_place_does_not_verify() {
     assert!(builder.push(b"key", Some(b"value")));
     builder.finish(NAME.place(5), |bytes| {
         assert!(Block::parse(bytes, NAME.place(5)).is_ok());
-        for place in [NAME.place(6), Name { birth: 42, ..NAME }.place(5), Name { number: 8, ..NAME }.place(5)] {
+        for place in
+            [NAME.place(6), FileIdentity { birth: 42, ..NAME }.place(5), FileIdentity { number: 8, ..NAME }.place(5)]
+        {
             assert!(Block::parse(bytes, place).is_err());
         }
         assert!(Block::parse(&bytes[..4095], NAME.place(5)).is_err());

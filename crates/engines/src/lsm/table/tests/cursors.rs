@@ -1,4 +1,4 @@
-//! Cursors against sorted lists.
+//! Cursors, compared with sorted lists.
 
 use ecotone_substrate::{
     limits::PAGE,
@@ -12,7 +12,7 @@ use rand::SeedableRng;
 use super::*;
 
 /// A table on a disk.
-struct Ground {
+struct Fixture {
     disk: SimStorage,
     environment: Environment,
     table: Arc<Table>,
@@ -20,13 +20,13 @@ struct Ground {
     records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
-impl Ground {
-    fn new(kind: Kind, block: usize, records: Records) -> Ground {
+impl Fixture {
+    fn new(kind: IndexKind, block: usize, records: Records) -> Fixture {
         let disk = SimStorage::new(1);
         let environment = environment(&disk);
         let table = Arc::new(write(&environment, NAME, options(kind, block), &records).unwrap().unwrap());
         let index = index_of(&table, &environment).unwrap();
-        Ground { disk, environment, table, index, records: records.into_iter().collect() }
+        Fixture { disk, environment, table, index, records: records.into_iter().collect() }
     }
 
     fn window(&self, size: Size) -> storage::Block {
@@ -48,7 +48,7 @@ impl Ground {
         cursor
     }
 
-    /// How many records lie below a key.
+    /// The number of records below a key.
     fn below(&self, key: &[u8]) -> usize {
         self.records.partition_point(|(other, _)| **other < *key)
     }
@@ -63,9 +63,9 @@ impl Ground {
     }
 }
 
-/// One record's key, or one that is near it.
-fn near(random: &mut SmallRng, ground: &Ground) -> Vec<u8> {
-    let mut key = ground.records[random.random_range(0..ground.records.len())].0.clone();
+/// A record's key, or one near it.
+fn near(random: &mut SmallRng, fixture: &Fixture) -> Vec<u8> {
+    let mut key = fixture.records[random.random_range(0..fixture.records.len())].0.clone();
     match random.random_range(0..4) {
         0 => {}
         1 => key.push(0),
@@ -78,15 +78,15 @@ fn near(random: &mut SmallRng, ground: &Ground) -> Vec<u8> {
     key
 }
 
-/// Goes forward, backward and to keys. Places are those of records, and one before and one behind them.
-fn wander(random: &mut SmallRng, ground: &Ground, mut cursor: Cursor, mut place: usize) {
-    let last = ground.records.len() + 1;
+/// Moves a cursor forward, backward and to keys. Places number the records, with one place before and one behind them.
+fn wander(random: &mut SmallRng, fixture: &Fixture, mut cursor: Cursor, mut place: usize) {
+    let last = fixture.records.len() + 1;
     for _ in 0..600 {
         let there = match random.random_range(0..10) {
             0 => {
-                let key = near(random, ground);
-                place = ground.below(&key) + 1;
-                cursor.seek(ground.locate(&key), &key).unwrap()
+                let key = near(random, fixture);
+                place = fixture.below(&key) + 1;
+                cursor.seek(fixture.locate(&key), &key).unwrap()
             }
             1..5 => {
                 place = last.min(place + 1);
@@ -96,7 +96,7 @@ fn wander(random: &mut SmallRng, ground: &Ground, mut cursor: Cursor, mut place:
                 place = place.saturating_sub(1);
                 cursor.retreat().unwrap()
             }
-            // A long way, so that windows change.
+            // A long walk, so that windows change.
             _ => {
                 let steps = random.random_range(0..100);
                 place = last.min(place + steps);
@@ -104,7 +104,7 @@ fn wander(random: &mut SmallRng, ground: &Ground, mut cursor: Cursor, mut place:
             }
         };
         assert_eq!(there, (1..last).contains(&place));
-        assert!(!there || ground.is_on(&cursor, place - 1));
+        assert!(!there || fixture.is_on(&cursor, place - 1));
     }
 }
 
@@ -112,12 +112,12 @@ fn wander(random: &mut SmallRng, ground: &Ground, mut cursor: Cursor, mut place:
 fn cursors_go_where_one_goes_in_a_list() {
     let mut random = SmallRng::seed_from_u64(1);
     for (record, count) in [(2, 300), (20, 5000), (108, 2000), (1024, 300), (1900, 80), (50, 1)] {
-        for kind in Kind::ALL {
+        for kind in IndexKind::ALL {
             for (block, sizes) in [(4096, &[Size::Frame, Size::Slab][..]), (16384, &[Size::Slab])] {
-                let ground = Ground::new(kind, block, sized(&mut random, count, record));
+                let fixture = Fixture::new(kind, block, sized(&mut random, count, record));
                 for (size, ahead) in sizes.iter().flat_map(|size| [(*size, false), (*size, true)]) {
-                    wander(&mut random, &ground, ground.forward(size, ahead), 0);
-                    wander(&mut random, &ground, ground.backward(size, ahead), ground.records.len() + 1);
+                    wander(&mut random, &fixture, fixture.forward(size, ahead), 0);
+                    wander(&mut random, &fixture, fixture.backward(size, ahead), fixture.records.len() + 1);
                 }
             }
         }
@@ -127,16 +127,16 @@ fn cursors_go_where_one_goes_in_a_list() {
 #[test]
 fn a_cursor_seeks_every_key_and_what_lies_between() {
     let mut random = SmallRng::seed_from_u64(2);
-    for kind in Kind::ALL {
+    for kind in IndexKind::ALL {
         for records in [usual(3000), sized(&mut random, 3000, 40), long(100)] {
-            let ground = Ground::new(kind, 4096, records);
-            let mut cursor = ground.forward(Size::Frame, false);
-            for (place, (key, _)) in ground.records.iter().enumerate() {
-                assert!(cursor.seek(ground.locate(key), key).unwrap() && ground.is_on(&cursor, place));
+            let fixture = Fixture::new(kind, 4096, records);
+            let mut cursor = fixture.forward(Size::Frame, false);
+            for (place, (key, _)) in fixture.records.iter().enumerate() {
+                assert!(cursor.seek(fixture.locate(key), key).unwrap() && fixture.is_on(&cursor, place));
                 let behind = [&key[..], &[0]].concat();
-                let place = ground.below(&behind);
-                assert_eq!(cursor.seek(ground.locate(&behind), &behind).unwrap(), place < ground.records.len());
-                assert!(place == ground.records.len() || ground.is_on(&cursor, place));
+                let place = fixture.below(&behind);
+                assert_eq!(cursor.seek(fixture.locate(&behind), &behind).unwrap(), place < fixture.records.len());
+                assert!(place == fixture.records.len() || fixture.is_on(&cursor, place));
             }
         }
     }
@@ -145,41 +145,41 @@ fn a_cursor_seeks_every_key_and_what_lies_between() {
 #[test]
 fn the_blocks_of_a_range_have_all_of_its_records() {
     let mut random = SmallRng::seed_from_u64(3);
-    for kind in Kind::ALL {
-        let ground = Ground::new(kind, 4096, sized(&mut random, 3000, 60));
+    for kind in IndexKind::ALL {
+        let fixture = Fixture::new(kind, 4096, sized(&mut random, 3000, 60));
         for _ in 0..300 {
-            let mut keys = [near(&mut random, &ground), near(&mut random, &ground)];
+            let mut keys = [near(&mut random, &fixture), near(&mut random, &fixture)];
             keys.sort();
             let [first, last] = keys;
-            let blocks = ground.locate(&first).low..ground.locate(&last).high + 1;
-            let mut cursor = Cursor::forward(ground.table.clone(), blocks.clone(), ground.window(Size::Slab));
-            let mut there = cursor.seek(ground.locate(&first), &first).unwrap();
+            let blocks = fixture.locate(&first).low..fixture.locate(&last).high + 1;
+            let mut cursor = Cursor::forward(fixture.table.clone(), blocks.clone(), fixture.window(Size::Slab));
+            let mut there = cursor.seek(fixture.locate(&first), &first).unwrap();
             for place in
-                (ground.below(&first)..ground.records.len()).take_while(|place| ground.records[*place].0 <= last)
+                (fixture.below(&first)..fixture.records.len()).take_while(|place| fixture.records[*place].0 <= last)
             {
-                assert!(there && ground.is_on(&cursor, place), "{first:?}, {last:?}: {blocks:?}");
+                assert!(there && fixture.is_on(&cursor, place), "{first:?}, {last:?}: {blocks:?}");
                 there = cursor.advance().unwrap();
             }
         }
     }
 }
 
-/// Every block is read once, as many of them in a request as there is memory for, whether ahead or not.
+/// Every block is read once. A request reads as many blocks as the memory holds, with and without read-ahead.
 #[test]
 fn a_walk_reads_windows() {
-    let ground = Ground::new(Kind::Linear, 4096, usual(20_000));
-    let blocks = u64::from(ground.table.blocks());
+    let fixture = Fixture::new(IndexKind::Linear, 4096, usual(20_000));
+    let blocks = u64::from(fixture.table.blocks());
     for (size, ahead) in [(Size::Frame, false), (Size::Slab, false), (Size::Slab, true)] {
         for forward in [true, false] {
-            let before = ground.disk.counters_of(FileKind::Table);
-            let mut cursor = if forward { ground.forward(size, ahead) } else { ground.backward(size, ahead) };
+            let before = fixture.disk.counters_of(FileKind::Table);
+            let mut cursor = if forward { fixture.forward(size, ahead) } else { fixture.backward(size, ahead) };
             let mut count = 0;
             while if forward { cursor.advance().unwrap() } else { cursor.retreat().unwrap() } {
                 count += 1;
             }
             drop(cursor);
-            let after = ground.disk.counters_of(FileKind::Table);
-            assert_eq!(count, ground.records.len());
+            let after = fixture.disk.counters_of(FileKind::Table);
+            assert_eq!(count, fixture.records.len());
             assert_eq!(after.reads - before.reads, blocks.div_ceil((size.bytes() / PAGE) as u64));
             assert_eq!(after.read_bytes - before.read_bytes, blocks * PAGE as u64);
         }
@@ -188,21 +188,21 @@ fn a_walk_reads_windows() {
 
 #[test]
 fn a_cursor_begins_with_what_it_has_asked_for() {
-    let (ground, mut random) = (Ground::new(Kind::Single, 4096, usual(20_000)), SmallRng::seed_from_u64(4));
-    let mut queue = ground.environment.storage.queue().unwrap();
+    let (fixture, mut random) = (Fixture::new(IndexKind::Single, 4096, usual(20_000)), SmallRng::seed_from_u64(4));
+    let mut queue = fixture.environment.storage.queue().unwrap();
     for (size, ahead) in [(Size::Frame, false), (Size::Slab, false), (Size::Slab, true)] {
         for number in 0..10 {
-            let mut cursor = if number % 2 == 0 { ground.forward(size, ahead) } else { ground.backward(size, ahead) };
-            let place = random.random_range(0..ground.records.len());
-            let key = &ground.records[place].0;
+            let mut cursor = if number % 2 == 0 { fixture.forward(size, ahead) } else { fixture.backward(size, ahead) };
+            let place = random.random_range(0..fixture.records.len());
+            let key = &fixture.records[place].0;
             let mut reads = Reads::new(&mut *queue);
-            cursor.ask(ground.locate(key).first, &mut reads, number).unwrap();
+            cursor.ask(fixture.locate(key).first, &mut reads, number).unwrap();
             let (asked, memory) = reads.wait().unwrap().expect("it was asked for");
             cursor.receive(memory);
-            let before = ground.disk.counters_of(FileKind::Table).reads;
-            assert!(asked == number && cursor.seek(ground.locate(key), key).unwrap() && ground.is_on(&cursor, place));
-            assert_eq!(ground.disk.counters_of(FileKind::Table).reads, before);
-            wander(&mut random, &ground, cursor, place + 1);
+            let before = fixture.disk.counters_of(FileKind::Table).reads;
+            assert!(asked == number && cursor.seek(fixture.locate(key), key).unwrap() && fixture.is_on(&cursor, place));
+            assert_eq!(fixture.disk.counters_of(FileKind::Table).reads, before);
+            wander(&mut random, &fixture, cursor, place + 1);
         }
     }
 }
@@ -219,28 +219,28 @@ fn error_of(mut step: impl FnMut() -> Result<bool>) -> Error {
 
 #[test]
 fn records_out_of_order_end_a_walk() {
-    let mut ground = Ground::new(Kind::Linear, 4096, usual(200));
-    let mut bytes = ground.disk.files()[&NAME.file()].clone();
+    let mut fixture = Fixture::new(IndexKind::Linear, 4096, usual(200));
+    let mut bytes = fixture.disk.files()[&NAME.file()].clone();
     let (_, blocks) = bytes.split_at_mut(PAGE);
     let (first, second) = blocks.split_at_mut(PAGE);
     first.swap_with_slice(&mut second[..PAGE]);
     (0..).zip([first, &mut second[..PAGE]]).for_each(|(block, bytes)| seal_block(NAME.place(block), bytes));
-    ground.disk.put(NAME.file(), &bytes);
-    ground.table = Arc::new(Table::open(&ground.environment, NAME).unwrap());
-    let (mut forward, mut backward) = (ground.forward(Size::Slab, false), ground.backward(Size::Slab, true));
+    fixture.disk.put(NAME.file(), &bytes);
+    fixture.table = Arc::new(Table::open(&fixture.environment, NAME).unwrap());
+    let (mut forward, mut backward) = (fixture.forward(Size::Slab, false), fixture.backward(Size::Slab, true));
     assert!(error_of(|| forward.advance()).is_corruption() && !forward.advance().unwrap());
     assert!(error_of(|| backward.retreat()).is_corruption() && !backward.retreat().unwrap());
 }
 
 #[test]
 fn what_cannot_be_read_ahead_is_an_error_when_it_is_wanted() {
-    let ground = Ground::new(Kind::Linear, 4096, usual(2000));
-    let mut cursor = ground.forward(Size::Slab, true);
+    let fixture = Fixture::new(IndexKind::Linear, 4096, usual(2000));
+    let mut cursor = fixture.forward(Size::Slab, true);
     // The second window fails.
-    ground.disk.fail_at(ground.disk.io_index() + 1, std::io::ErrorKind::Other);
+    fixture.disk.fail_at(fixture.disk.io_index() + 1, std::io::ErrorKind::Other);
     assert!(!error_of(|| cursor.advance()).is_corruption() && !cursor.advance().unwrap());
     assert!(
-        cursor.seek(ground.locate(&ground.records[600].0), &ground.records[600].0).unwrap()
-            && ground.is_on(&cursor, 600)
+        cursor.seek(fixture.locate(&fixture.records[600].0), &fixture.records[600].0).unwrap()
+            && fixture.is_on(&cursor, 600)
     );
 }

@@ -6,8 +6,8 @@ use rand::SeedableRng;
 
 use super::*;
 
-/// A table on a disk, and what is in it. Four pages follow the header: two of blocks, index, filter.
-fn original(kind: Kind) -> (SimStorage, Records) {
+/// A table on a disk, and its records. Four pages follow the header: two blocks, the index, the filter.
+fn original(kind: IndexKind) -> (SimStorage, Records) {
     let mut random = SmallRng::seed_from_u64(5);
     let disk = SimStorage::new(1);
     let records = sized(&mut random, 60, 100);
@@ -16,7 +16,7 @@ fn original(kind: Kind) -> (SimStorage, Records) {
     (disk, records)
 }
 
-/// Opens and asks for everything. Every answer is right; the first error.
+/// Opens the table and reads every record. Asserts that every answer is right; gives the first error.
 fn exercise(environment: &Environment, records: &Records) -> Result<()> {
     let table = Arc::new(Table::open(environment, NAME)?);
     let index = index_of(&table, environment)?;
@@ -33,13 +33,13 @@ fn exercise(environment: &Environment, records: &Records) -> Result<()> {
 
 #[test]
 fn every_flipped_byte_is_noticed_where_it_is() {
-    // Every byte of the header, and one in five of what is covered by checksums alone.
-    for kind in [Kind::Linear, Kind::Plr, Kind::Single] {
+    // Every byte of the header, and one in five of the bytes that only checksums protect.
+    for kind in [IndexKind::Linear, IndexKind::Plr, IndexKind::Single] {
         let (disk, records) = original(kind);
         let environment = environment(&disk);
         let read = || exercise(&environment, &records);
         let damaged = Damaged::new(&disk, NAME, &read);
-        let header = if kind == Kind::Linear { PAGE } else { 0 };
+        let header = if kind == IndexKind::Linear { PAGE } else { 0 };
         for offset in (0..header).chain((header..damaged.whole().len()).step_by(5)) {
             let error = damaged.flip(offset).unwrap_err();
             let place = damaged.place(&error).unwrap_or_else(|| panic!("byte {offset}: {error}"));
@@ -52,10 +52,10 @@ fn every_flipped_byte_is_noticed_where_it_is() {
 fn every_flipped_byte_of_a_partition_is_noticed_where_it_is() {
     let (disk, records) = (SimStorage::new(1), long(12));
     let environment = environment(&disk);
-    write(&environment, NAME, options(Kind::Partitioned, 4096), &records).unwrap();
+    write(&environment, NAME, options(IndexKind::Partitioned, 4096), &records).unwrap();
     let read = || exercise(&environment, &records);
     let damaged = Damaged::new(&disk, NAME, &read);
-    // The header, six blocks, two partitions, what is between them, the filter.
+    // The header, six blocks, two partitions, the separators between partitions, the filter.
     assert_eq!(damaged.whole().len(), 11 * PAGE);
     for offset in (7 * PAGE..10 * PAGE).step_by(3) {
         let error = damaged.flip(offset).unwrap_err();
@@ -67,31 +67,31 @@ fn every_flipped_byte_of_a_partition_is_noticed_where_it_is() {
 
 #[test]
 fn a_file_of_another_length_or_another_file_is_noticed() {
-    let (disk, records) = original(Kind::Linear);
+    let (disk, records) = original(IndexKind::Linear);
     let environment = environment(&disk);
     let read = || exercise(&environment, &records);
     let damaged = Damaged::new(&disk, NAME, &read);
     damaged.every_other_length_is_noticed();
-    for other in [Name { database: 8, ..NAME }, Name { birth: 42, ..NAME }] {
+    for other in [FileIdentity { database: 8, ..NAME }, FileIdentity { birth: 42, ..NAME }] {
         assert_eq!(damaged.place(&Table::open(&environment, other).unwrap_err()), Some(64));
     }
 }
 
 #[test]
 fn a_header_with_a_right_checksum_is_believed_only_where_it_makes_sense() {
-    let (disk, records) = original(Kind::Linear);
+    let (disk, records) = original(IndexKind::Linear);
     let environment = environment(&disk);
     let read = || exercise(&environment, &records);
     let damaged = Damaged::new(&disk, NAME, &read);
     let keys = damaged.whole()[136..PAGE].iter().rposition(|&byte| byte != 0).expect("there are keys") + 1;
-    // Bits of the filter that make as many lines, and sequences that could be.
+    // Filter bits that give the same number of lines, and sequences that are plausible.
     damaged.a_header_that_makes_no_sense_is_noticed(136 + keys + 8, |offset| matches!(offset, 66..68 | 96..112));
 }
 
-/// Others add up what headers say.
+/// Callers add up the statistics of headers.
 #[test]
 fn a_header_that_says_more_than_blocks_can_have_is_refused() {
-    let (disk, _) = original(Kind::Linear);
+    let (disk, _) = original(IndexKind::Linear);
     let whole = disk.files()[&NAME.file()].clone();
     for (at, what) in [(72, "more records"), (88, "longer than")] {
         let mut bytes = whole.clone();
@@ -103,11 +103,11 @@ fn a_header_that_says_more_than_blocks_can_have_is_refused() {
     }
 }
 
-/// A block that passes the check is what the builder makes of its records, whatever was changed.
+/// A changed block that passes the check equals what the builder makes of its records.
 #[test]
 #[ignore = "long"]
 fn a_changed_block_with_a_right_checksum_fails_the_check_or_is_a_whole_one() {
-    let (disk, records) = original(Kind::Linear);
+    let (disk, records) = original(IndexKind::Linear);
     let at = NAME.place(0);
     let whole = disk.files()[&NAME.file()][PAGE..][..PAGE].to_vec();
     let (memory, mut passed) = (Memory::new(16 << 20), 0);

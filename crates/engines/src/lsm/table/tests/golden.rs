@@ -1,4 +1,4 @@
-//! The bytes of a table with each kind of index.
+//! Golden bytes of a table with each kind of index.
 
 use ecotone_substrate::{
     codec::hex::{golden, render},
@@ -8,7 +8,7 @@ use ecotone_testkit::table::BEGINNING;
 
 use super::*;
 
-/// What follows in the header.
+/// The labels of the header's other fields.
 const HEADER: [(usize, &str); 17] = [
     (1, "log2 of the block size"),
     (1, "kind of index"),
@@ -29,7 +29,7 @@ const HEADER: [(usize, &str); 17] = [
     (2, "of the last key"),
 ];
 
-/// The labels of a key. Long ones are of one letter up to the last byte.
+/// The labels of a key. Long keys repeat one letter up to the last byte.
 fn key_labels(length: usize, label: &'static str) -> Vec<(usize, &'static str)> {
     if length > 100 { vec![(length - 1, label), (1, "its last byte")] } else { vec![(length, label)] }
 }
@@ -42,7 +42,7 @@ fn block(table: &Table, number: u32, memory: &mut storage::Block) -> Vec<(usize,
     let (mut at, mut count, mut last) = (16, 0, Vec::new());
     block
         .each(|key, value| {
-            let shared = if count % 16 == 0 { 0 } else { rank::common(&last, key) };
+            let shared = if count % 16 == 0 { 0 } else { prefix_compare::common_prefix_len(&last, key) };
             let entry = entry::Entry { shared, rest: &key[shared..], value };
             let value = value.map_or(0, <[u8]>::len);
             labels.push((1, "entry: kind, shared"));
@@ -57,7 +57,7 @@ fn block(table: &Table, number: u32, memory: &mut storage::Block) -> Vec<(usize,
     labels
 }
 
-/// The labels of a partition, of which each separator is a run.
+/// The labels of a partition. Each separator is a run of its own.
 fn partition(separators: usize) -> Vec<(usize, &'static str)> {
     let mut labels =
         vec![(4, "checksum of the partition"), (4, "first block"), (4, "blocks"), (4, "end"), (4, "runs"), (4, "zero")];
@@ -68,9 +68,9 @@ fn partition(separators: usize) -> Vec<(usize, &'static str)> {
     labels
 }
 
-fn index(kind: Kind) -> Vec<(usize, &'static str)> {
+fn index(kind: IndexKind) -> Vec<(usize, &'static str)> {
     match kind {
-        Kind::Partitioned => vec![
+        IndexKind::Partitioned => vec![
             (4, "index: runs"),
             (4, "zero"),
             (4, "run: place"),
@@ -80,7 +80,7 @@ fn index(kind: Kind) -> Vec<(usize, &'static str)> {
             (900, "rest of the separator"),
             (1, "its last byte"),
         ],
-        Kind::Single => vec![
+        IndexKind::Single => vec![
             (4, "index: runs"),
             (4, "zero"),
             (4, "run: place"),
@@ -92,7 +92,7 @@ fn index(kind: Kind) -> Vec<(usize, &'static str)> {
             (1, "rest"),
             (7, "rest of the separator"),
         ],
-        Kind::Plr => {
+        IndexKind::Plr => {
             vec![
                 (4, "index: segments"),
                 (4, "bound"),
@@ -102,7 +102,7 @@ fn index(kind: Kind) -> Vec<(usize, &'static str)> {
                 (4, "slope"),
             ]
         }
-        Kind::Linear => vec![
+        IndexKind::Linear => vec![
             (1, "index: log2 of a group"),
             (3, "reserved"),
             (4, "groups"),
@@ -131,18 +131,20 @@ fn a_table_with_each_kind_of_index() {
         record("Zwolle Stadshagen", Some(vec![12; 600])),
     ]
     .into();
-    for (kind, name) in [(Kind::Single, "lsm-single"), (Kind::Plr, "lsm-plr"), (Kind::Linear, "lsm-linear")] {
+    for (kind, name) in
+        [(IndexKind::Single, "lsm-single"), (IndexKind::Plr, "lsm-plr"), (IndexKind::Linear, "lsm-linear")]
+    {
         whole(kind, name, &records, (3, &[]));
     }
 }
 
 #[test]
 fn a_table_with_a_partitioned_index() {
-    whole(Kind::Partitioned, "lsm-partitioned", &long(12), (6, &[4, 0]));
+    whole(IndexKind::Partitioned, "lsm-partitioned", &long(12), (6, &[4, 0]));
 }
 
-/// The bytes of a table of so many blocks, and of partitions with so many separators each.
-fn whole(kind: Kind, name: &str, records: &Records, (blocks, partitions): (u32, &[usize])) {
+/// The labelled bytes of a table of some blocks, with the number of separators of each partition.
+fn whole(kind: IndexKind, name: &str, records: &Records, (blocks, partitions): (u32, &[usize])) {
     let disk = SimStorage::new(1);
     let environment = environment(&disk);
     let table = write(&environment, NAME, options(kind, 4096), records).unwrap().unwrap();

@@ -8,7 +8,7 @@ mod tables;
 
 use std::collections::BTreeMap;
 
-use ecotone_substrate::{Result, environment::Environment, memory::Memory, storage, table::Name};
+use ecotone_substrate::{Result, environment::Environment, memory::Memory, storage, table::FileIdentity};
 use ecotone_testkit::sim::SimStorage;
 use rand::{Rng, RngExt, rngs::SmallRng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -16,10 +16,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::*;
 
 const DATABASE: u64 = 7;
-const NAME: Name = Name { database: DATABASE, keyspace: 3, number: 9, birth: 41 };
+const NAME: FileIdentity = FileIdentity { database: DATABASE, keyspace: 3, number: 9, birth: 41 };
 const SEQUENCES: (u64, u64) = (100, 900);
 
-/// What a table should have; no value is a tombstone.
+/// The records that a table should have; a value of `None` is a tombstone.
 type Records = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 fn hash(key: &[u8]) -> u64 {
@@ -28,7 +28,7 @@ fn hash(key: &[u8]) -> u64 {
 
 impl Table {
     /// The kind of its index.
-    pub(in crate::lsm) fn index_kind(&self) -> Kind {
+    pub(in crate::lsm) fn index_kind(&self) -> IndexKind {
         self.header.kind
     }
 }
@@ -37,11 +37,11 @@ fn environment(disk: &SimStorage) -> Environment {
     disk.environment(DATABASE, 64 << 20)
 }
 
-fn options(kind: Kind, block: usize) -> Options {
-    Options { block, filter_bits: 10, compression: Compression::None, index: Wanted::of(kind, 2000) }
+fn options(kind: IndexKind, block: usize) -> Options {
+    Options { block, filter_bits: 10, compression: Compression::None, index: IndexOptions::of(kind, 2000) }
 }
 
-fn write(environment: &Environment, name: Name, options: Options, records: &Records) -> Result<Option<Table>> {
+fn write(environment: &Environment, name: FileIdentity, options: Options, records: &Records) -> Result<Option<Table>> {
     let mut writer = TableWriter::create(environment, name, options)?;
     for (key, value) in records {
         writer.push(hash(key), key, value.as_deref())?;
@@ -55,13 +55,13 @@ fn bytes(random: &mut SmallRng, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Records of so many bytes with keys of whatever lengths, some of them deleted.
+/// Records of some bytes with keys of random lengths, some of them deleted.
 fn sized(random: &mut SmallRng, count: usize, size: usize) -> Records {
     let record = |_| {
         let longest = size.min(1024);
         let length = if random.random_bool(0.3) { random.random_range(1..=longest) } else { longest.min(12) };
         let mut key = bytes(random, length);
-        // Some share a beginning, of whatever length.
+        // Some keys share a prefix of random length.
         let shared = if random.random_bool(0.5) { random.random_range(0..length) } else { 0 };
         key[..shared].fill(0x55);
         let value = (!random.random_bool(0.1)).then(|| bytes(random, size - length));
@@ -70,7 +70,7 @@ fn sized(random: &mut SmallRng, count: usize, size: usize) -> Records {
     (0..count).map(record).collect()
 }
 
-/// So many records of 8 + 100 bytes.
+/// `count` records of 8 + 100 bytes.
 fn usual(count: u64) -> Records {
     let record = |number: u64| {
         let key = number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().to_vec();
@@ -80,14 +80,14 @@ fn usual(count: u64) -> Records {
     (0..count).map(record).collect()
 }
 
-/// So many records of which two fill a block, and of which the last of each block shares 900 bytes with the first of
-/// the next one, so that separators are long.
+/// Records of which two fill a block. The last record of each block shares 900 bytes with the first of the next one, so
+/// that separators are long.
 fn long(count: u8) -> Records {
     let record = |number: u8| ([&[b'A' + number.div_ceil(2); 900][..], &[number]].concat(), Some(vec![number; 900]));
     (0..count).map(record).collect()
 }
 
-/// Frames for whatever part of a table.
+/// Leases frames for any part of a table.
 fn frames(environment: &Environment) -> impl Fn() -> Result<storage::Block> + '_ {
     || environment.memory.lease_essential(Component::Other, Size::Frame)
 }
@@ -96,7 +96,7 @@ fn index_of(table: &Table, environment: &Environment) -> Result<WholeIndex> {
     table.whole_index(environment, &frames(environment))
 }
 
-/// What a table says about a key; the outer `None` is that it has it not.
+/// The answer of a table for a key. The outer `None` means that the table has no record of the key.
 fn ask(table: &Table, index: &WholeIndex, key: &[u8], memory: &mut storage::Block) -> Result<Option<Option<Vec<u8>>>> {
     let mut value = Vec::new();
     Ok(table

@@ -1,23 +1,23 @@
-//! Tables whose blocks are packed: smaller where records repeat themselves, and else as those without.
+//! Tables with packed blocks: smaller if records repeat themselves, and otherwise like plain tables.
 
 use ecotone_substrate::limits::PAGE;
 use ecotone_testkit::table::{Damaged, seal_block};
 use rand::SeedableRng;
 
-use super::{super::pack::plain_bytes, *};
-use crate::lengths::{Lengths, ReadAhead};
+use super::{super::compression::plain_bytes, *};
+use crate::read_ahead::{ReadAhead, ScanLengths};
 
 fn lz4(block: usize) -> Options {
-    Options { compression: Compression::Lz4, ..options(Kind::Linear, block) }
+    Options { compression: Compression::Lz4, ..options(IndexKind::Linear, block) }
 }
 
-/// Blocks of which every byte is as the table's file has it.
+/// The blocks of a table, byte for byte as in its file.
 fn stored(disk: &SimStorage, table: &Table) -> Vec<Vec<u8>> {
     let file = disk.files().remove(&table.name().file()).unwrap();
     (0..table.blocks()).map(|block| file[table.block_at(block) as usize..][..table.block_size()].to_vec()).collect()
 }
 
-/// Looks for every record, and for keys beside it; walks in both directions; checks.
+/// Looks up every record and keys near it, walks in both directions, and checks the table.
 fn holds(environment: &Environment, table: Table, records: &Records) {
     let table = Arc::new(table);
     table.check(environment, &hash).unwrap();
@@ -33,8 +33,10 @@ fn holds(environment: &Environment, table: Table, records: &Records) {
     let mut forward = Cursor::forward(table.clone(), 0..table.blocks(), window());
     forward.read_ahead(environment.storage.queue().unwrap(), window());
     let mut small = Cursor::forward(table.clone(), 0..table.blocks(), table.memory_for_a_block(environment).unwrap());
-    small
-        .follow(Some(ReadAhead { lengths: Arc::new(Lengths::new(1)), memory: Component::Frames }), Progress::default());
+    small.follow(
+        Some(ReadAhead { scan_lengths: Arc::new(ScanLengths::new(1)), memory: Component::Frames }),
+        ScanProgress::default(),
+    );
     for (key, value) in records {
         for cursor in [&mut forward, &mut small] {
             assert!(cursor.advance().unwrap());
@@ -59,11 +61,11 @@ fn records_that_repeat_themselves_take_less_space_and_are_found() {
         let value = |random: &mut SmallRng| [bytes(random, 30), vec![b' '; 70]].concat();
         let records: Records =
             (0..3000_u64).map(|key| (key.to_be_bytes().to_vec(), Some(value(&mut random)))).collect();
-        let plain = write(&environment, NAME, options(Kind::Linear, block), &records).unwrap().unwrap().blocks();
-        let name = Name { number: 10, ..NAME };
+        let plain = write(&environment, NAME, options(IndexKind::Linear, block), &records).unwrap().unwrap().blocks();
+        let name = FileIdentity { number: 10, ..NAME };
         let table = write(&environment, name, lz4(block), &records).unwrap().unwrap();
         assert!(table.blocks() * 3 < plain * 2, "{} blocks in place of {plain}", table.blocks());
-        // The last one may be of any size, and the first ones learn.
+        // The last block may be of any size, and the first ones adapt the rate.
         let stored = stored(&disk, &table);
         let unused = |block: &Vec<u8>| block.iter().rev().take_while(|byte| **byte == 0).count();
         let unused: usize = stored[..stored.len() - 1].iter().map(unused).sum();
@@ -77,8 +79,8 @@ fn records_that_do_not_repeat_themselves_stay_plain() {
     let (disk, mut random) = (SimStorage::new(1), SmallRng::seed_from_u64(3));
     let environment = environment(&disk);
     let records: Records = (0..500).map(|_| (bytes(&mut random, 8), Some(bytes(&mut random, 100)))).collect();
-    let plain = write(&environment, NAME, options(Kind::Linear, 4096), &records).unwrap().unwrap().blocks();
-    let table = write(&environment, Name { number: 10, ..NAME }, lz4(4096), &records).unwrap().unwrap();
+    let plain = write(&environment, NAME, options(IndexKind::Linear, 4096), &records).unwrap().unwrap().blocks();
+    let table = write(&environment, FileIdentity { number: 10, ..NAME }, lz4(4096), &records).unwrap().unwrap();
     assert_eq!(table.blocks(), plain);
     assert!(stored(&disk, &table).iter().all(|block| plain_bytes(block).is_none()));
     holds(&environment, table, &records);
@@ -150,7 +152,7 @@ fn a_changed_packed_block_with_a_right_checksum_is_unpacked_within_its_room_or_n
     assert!(Block::unpack(&whole, at, &mut []).is_err() && Block::parse(&whole, at).is_err(), "there is no room");
 }
 
-/// What older files have must be read for ever, whatever the packer does by then.
+/// Packed blocks of older files must stay readable, whatever the packer does now.
 #[test]
 fn a_block_that_was_packed_once_is_unpacked() {
     let mut bytes = vec![0; PAGE];
@@ -168,5 +170,5 @@ fn a_block_that_was_packed_once_is_unpacked() {
     let mut room = vec![0; plain_room(PAGE)];
     let block = Block::unpack(&bytes, NAME.place(0), &mut room).unwrap();
     block.check().unwrap();
-    assert_eq!(block.find(b"k").unwrap(), Find::Found(Some(&[b'v'; 30])));
+    assert_eq!(block.find(b"k").unwrap(), BlockSearch::Found(Some(&[b'v'; 30])));
 }

@@ -9,7 +9,7 @@ fn what_is_written_is_found_after_opening() {
     let mut random = SmallRng::seed_from_u64(1);
     for (record, count) in [(1, 200), (20, 5000), (108, 3000), (1024, 300), (1900, 100), (50, 1)] {
         let records = sized(&mut random, count, record);
-        for kind in Kind::ALL {
+        for kind in IndexKind::ALL {
             for block in [4096, 16384] {
                 let disk = SimStorage::new(1);
                 let environment = environment(&disk);
@@ -40,7 +40,9 @@ fn what_is_written_is_found_after_opening() {
 #[test]
 fn a_key_is_found_by_one_read() {
     let records = usual(60_000);
-    for (kind, most) in [(Kind::Single, 1.0), (Kind::Partitioned, 1.0), (Kind::Linear, 1.01), (Kind::Plr, 1.25)] {
+    for (kind, most) in
+        [(IndexKind::Single, 1.0), (IndexKind::Partitioned, 1.0), (IndexKind::Linear, 1.01), (IndexKind::Plr, 1.25)]
+    {
         let disk = SimStorage::new(1);
         let environment = environment(&disk);
         let table = write(&environment, NAME, options(kind, 4096), &records).unwrap().unwrap();
@@ -59,7 +61,7 @@ fn a_key_is_found_by_one_read() {
 fn a_table_of_nothing_is_none() {
     let disk = SimStorage::new(1);
     let environment = environment(&disk);
-    assert!(write(&environment, NAME, options(Kind::Linear, 4096), &Records::new()).unwrap().is_none());
+    assert!(write(&environment, NAME, options(IndexKind::Linear, 4096), &Records::new()).unwrap().is_none());
     assert!(disk.files().is_empty());
 }
 
@@ -69,9 +71,10 @@ fn the_index_of_another_table_gives_no_wrong_answer() {
     let disk = SimStorage::new(1);
     let environment = environment(&disk);
     let (one, other) = (sized(&mut random, 2000, 60), sized(&mut random, 2000, 60));
-    for kind in Kind::ALL {
+    for kind in IndexKind::ALL {
         let mine = write(&environment, NAME, options(kind, 4096), &one).unwrap().unwrap();
-        let theirs = write(&environment, Name { number: 10, ..NAME }, options(kind, 4096), &other).unwrap().unwrap();
+        let theirs =
+            write(&environment, FileIdentity { number: 10, ..NAME }, options(kind, 4096), &other).unwrap().unwrap();
         let (index, mut memory) =
             (index_of(&theirs, &environment).unwrap(), mine.memory_for_a_block(&environment).unwrap());
         for (key, value) in &one {

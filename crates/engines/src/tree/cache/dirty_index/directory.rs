@@ -1,4 +1,4 @@
-//! Which leaf has which keys.
+//! The directory of leaves: finds the leaf of a key.
 
 use std::{
     borrow::Borrow,
@@ -18,32 +18,32 @@ use super::{
     leaf::Leaf,
 };
 
-/// A leaf in the directory. It has the keys from its lower bound up to that of the next one.
+/// A leaf in the directory. It holds the keys from its lower bound up to that of the next leaf.
 #[derive(Debug)]
 pub(super) struct Node {
     lower: Fence,
     pub(super) leaf: Mutex<Leaf>,
-    /// How often it was split, or joined to another.
+    /// Number of splits and joins of the leaf.
     changes: AtomicU64,
 }
 
 /// A node by its lower bound.
 #[derive(Debug)]
 struct ByLower {
-    /// What that begins with, since a look at the bound itself waits for memory.
+    /// The first bytes of the bound: comparing the bound itself would wait for memory.
     head: u128,
     node: Arc<Node>,
 }
 
-/// A key that nodes are looked up by.
+/// The search key of a lookup.
 struct Sought<'k> {
     head: u128,
     key: Key<'k>,
 }
 
-/// What nodes are compared by.
+/// The fields by which nodes are compared.
 trait Bounded {
-    /// What the key begins with.
+    /// The first bytes of the key.
     fn head(&self) -> u128;
     fn key(&self) -> Key<'_>;
 }
@@ -126,20 +126,20 @@ impl<'k> Sought<'k> {
     }
 }
 
-/// All leaves. Its lock is taken inside of those of leaves, and nothing inside of it.
+/// All leaves. Its lock is taken inside the locks of leaves, and no lock is taken inside it.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     nodes: RwLock<BTreeSet<ByLower>>,
 }
 
-/// A node that was found, and how often it had changed then.
+/// A node that was found, and its change counter at that time.
 pub(super) struct Found {
     pub(super) node: Arc<Node>,
     changes: u64,
 }
 
 impl Found {
-    /// Whether it is the leaf of the key still, which somebody sees who has its lock.
+    /// Whether the node still is the leaf of the key; valid under the leaf's lock.
     pub(super) fn holds(&self) -> bool {
         self.node.changes.load(Ordering::Relaxed) == self.changes
     }
@@ -155,7 +155,7 @@ impl Directory {
         Some(Found { node: node.clone(), changes: node.changes.load(Ordering::Relaxed) })
     }
 
-    /// The last leaf that has keys below one, or the last of all.
+    /// The last leaf with keys below `key`, or the last of all.
     pub(super) fn find_below(&self, key: Option<Key<'_>>) -> Option<Found> {
         let nodes = self.nodes.read();
         let ByLower { node, .. } = match key.map(Sought::new) {
@@ -167,7 +167,7 @@ impl Directory {
         Some(Found { node: node.clone(), changes: node.changes.load(Ordering::Relaxed) })
     }
 
-    /// The leaf behind one that is locked.
+    /// The leaf after a locked one.
     pub(super) fn next(&self, node: &Node) -> Option<Arc<Node>> {
         let nodes = self.nodes.read();
         let sought = Sought::new(node.lower.key());
@@ -175,7 +175,7 @@ impl Directory {
         next.map(|next| next.node.clone())
     }
 
-    /// Makes the first leaf of all, if there is none.
+    /// Creates the first leaf, if there is none.
     pub(super) fn begin(&self, leaf: impl FnOnce() -> Leaf) {
         let mut nodes = self.nodes.write();
         if nodes.is_empty() {
@@ -183,21 +183,21 @@ impl Directory {
         }
     }
 
-    /// The upper part of a leaf that is locked is a leaf of its own, from this bound on.
+    /// Inserts the upper part of a locked leaf as a new leaf with this lower bound.
     pub(super) fn split(&self, node: &Node, lower: Fence, upper: Leaf) {
         let mut nodes = self.nodes.write();
         assert!(nodes.insert(ByLower::new(Node::new(lower, upper))), "a bound within a leaf");
         node.changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A leaf goes that is locked, and so is the one before it, which has its keys from now on.
+    /// Removes a locked leaf; the leaf before it, locked too, takes over its keys.
     pub(super) fn remove(&self, node: &Node) {
         let mut nodes = self.nodes.write();
         assert!(nodes.remove::<dyn Bounded>(&Sought::new(node.lower.key())), "a leaf goes once");
         node.changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many leaves there are.
+    /// Number of leaves.
     pub(super) fn len(&self) -> usize {
         self.nodes.read().len()
     }
@@ -208,7 +208,7 @@ impl Node {
         Node { lower, leaf: Mutex::new(leaf), changes: AtomicU64::new(0) }
     }
 
-    /// Keys from here on.
+    /// The lower bound.
     pub(super) fn lower(&self) -> &Fence {
         &self.lower
     }

@@ -1,16 +1,16 @@
-//! What a leaf has for a record: where that is, since when it is dirty, and a part of its key.
+//! An entry of a leaf: the address of a record, the window since which it is dirty, and a part of its key.
 
 use super::super::handle::Address;
 
-/// Bytes of an entry in its leaf.
+/// Bytes of an entry.
 pub(super) const ENTRY: usize = size_of::<u64>();
-/// Bytes of a key that its head has.
+/// Bytes of a key that an entry's head holds.
 pub(super) const HEAD: usize = 3;
 
 const WINDOW_SHIFT: u32 = 32;
 const HEAD_SHIFT: u32 = 40;
 
-/// A head above a window above an address.
+/// An entry: a head above a window above an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry(u64);
 
@@ -41,7 +41,7 @@ impl Entry {
     }
 }
 
-/// The key of a record of all keyspaces: those of one lie together.
+/// A key qualified by its keyspace; the keys of one keyspace are adjacent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::tree::cache) struct Key<'k> {
     pub(in crate::tree::cache) keyspace: u16,
@@ -49,10 +49,10 @@ pub(in crate::tree::cache) struct Key<'k> {
 }
 
 impl Key<'_> {
-    /// Bytes of the keyspace's number, which come before those of the key.
+    /// Bytes of the keyspace's number, which precede those of the key.
     const NUMBER: usize = size_of::<u16>();
 
-    /// Byte `place`, and zero behind the last.
+    /// The byte at `place`, or zero after the end.
     fn byte(self, place: usize) -> u8 {
         match place.checked_sub(Key::NUMBER) {
             Some(place) => self.bytes.get(place).copied().unwrap_or_default(),
@@ -60,12 +60,12 @@ impl Key<'_> {
         }
     }
 
-    /// The bytes behind the first `common`.
+    /// The head: the bytes after the first `common`.
     pub(super) fn head(self, common: usize) -> u32 {
         (common..common + HEAD).fold(0, |head, place| head << 8 | u32::from(self.byte(place)))
     }
 
-    /// Its first bytes, so that keys are in the order of these where they differ.
+    /// The first bytes as a number; keys with different numbers are ordered by them.
     pub(super) fn beginning(self) -> u128 {
         let mut bytes = [0; size_of::<u64>()];
         let len = self.bytes.len().min(bytes.len());
@@ -73,7 +73,7 @@ impl Key<'_> {
         u128::from(self.keyspace) << u64::BITS | u128::from(u64::from_be_bytes(bytes))
     }
 
-    /// How many bytes at their beginnings are the same.
+    /// Length of the common prefix.
     pub(super) fn common(self, other: Key<'_>) -> usize {
         if self.keyspace != other.keyspace {
             return usize::from(self.keyspace.to_be_bytes()[0] == other.keyspace.to_be_bytes()[0]);
@@ -81,7 +81,7 @@ impl Key<'_> {
         Key::NUMBER + self.bytes.iter().zip(other.bytes).take_while(|(one, other)| one == other).count()
     }
 
-    /// The shortest key that is above the one before it, `below`, and not above this one.
+    /// The shortest separator: above `below` and not above this key.
     pub(super) fn apart(self, below: Key<'_>) -> Fence {
         if self.keyspace != below.keyspace {
             return Fence { keyspace: self.keyspace, bytes: Box::default() };
@@ -114,20 +114,20 @@ impl Key<'_> {
         Fence { keyspace: self.keyspace, bytes: self.bytes.into() }
     }
 
-    /// Its first bytes, with those of the keyspace's number, `most` at most.
+    /// Its first bytes, keyspace number included, at most `most`.
     pub(super) fn prefix(self, most: usize) -> Vec<u8> {
         let bytes = &self.bytes[..self.bytes.len().min(most - Key::NUMBER)];
         [&self.keyspace.to_be_bytes(), bytes].concat()
     }
 
-    /// How many bytes it has at its beginning that these begin with.
+    /// Length of the common prefix with these bytes.
     pub(super) fn common_with_prefix(self, prefix: &[u8]) -> usize {
         (0..prefix.len())
             .take_while(|place| *place < Key::NUMBER + self.bytes.len() && self.byte(*place) == prefix[*place])
             .count()
     }
 
-    /// How it compares with all keys that begin so: equal if it does too.
+    /// Compares the fence with all keys that have this prefix: equal if the fence has it too.
     pub(super) fn order_with_prefix(self, prefix: &[u8]) -> std::cmp::Ordering {
         let (number, bytes) = prefix.split_at(prefix.len().min(Key::NUMBER));
         let of_number = self.keyspace.to_be_bytes()[..number.len()].cmp(number);

@@ -1,4 +1,4 @@
-//! A leaf: the entries of neighbouring keys, in a block of the budget.
+//! A leaf: the entries of adjacent keys, in a block of the budget.
 
 use std::ops::Range;
 
@@ -10,26 +10,27 @@ use super::{
     entry::{ENTRY, Entry, Key},
 };
 
-/// The most entries of a leaf. What a leaf takes beside its block stands for the rest of that.
+/// The most entries of a leaf. The rest of the block accounts for the leaf's memory outside of it.
 pub(super) const MOST: usize = 480;
-/// Entries above which each has its part of a block that is ready (see [`Room`](super::room::Room)).
+/// Entries above which each one reserves its share of a ready block (see
+/// [`LeafReservation`](super::reservation::LeafReservation)).
 pub(super) const FEW: usize = 450;
-/// The most bytes that all keys are known to have in common.
+/// The longest common prefix that a leaf records, in bytes.
 const COMMON: usize = 32;
-/// A window and those before it that entries of a leaf can tell apart.
+/// The number of consecutive windows that the entries of a leaf can distinguish.
 const WINDOWS: u64 = 1 << u8::BITS;
 
-/// Where a key is in a leaf, or would be.
+/// The position of a key in a leaf, or where it would be inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum LeafPosition {
     There(usize),
     Missing(usize),
 }
 
-impl Place {
-    /// Where the first key is that is not below.
+impl LeafPosition {
+    /// The position of the first key that is not below.
     pub(super) fn at(self) -> usize {
-        let (Place::There(at) | Place::Missing(at)) = self;
+        let (LeafPosition::There(at) | LeafPosition::Missing(at)) = self;
         at
     }
 }
@@ -39,9 +40,9 @@ impl Place {
 pub(super) struct Leaf {
     block: Block,
     len: usize,
-    /// What all keys begin with, or a part of that. The heads of entries are what follows.
+    /// A common prefix of all keys. The heads of entries are the bytes after it.
     common: Vec<u8>,
-    /// At most the number of the oldest window of its entries, of which all others are less than [`WINDOWS`] behind.
+    /// A lower bound of the oldest window of its entries; all entries are less than [`WINDOWS`] after it.
     oldest: u64,
 }
 
@@ -72,7 +73,7 @@ impl Leaf {
         self.block[bytes].copy_from_slice(&entry.to_bytes());
     }
 
-    /// Where the record of an entry is.
+    /// The address of an entry's record.
     pub(super) fn address(&self, place: usize) -> Address {
         self.entry(place).address()
     }
@@ -82,12 +83,12 @@ impl Leaf {
         self.oldest + u64::from(self.entry(place).window().wrapping_sub(self.oldest as u8))
     }
 
-    /// At most the number of the oldest window of all entries, if there are any.
+    /// A lower bound of the oldest window of all entries, if there are any.
     pub(super) fn oldest(&self) -> Option<u64> {
         (self.len > 0).then_some(self.oldest)
     }
 
-    /// The first place in a part of the leaf at which it is not so. It is so up to there.
+    /// The partition point of a part of the leaf: the first position where `is_so` is false.
     fn partition(&self, part: Range<usize>, is_so: impl Fn(Entry) -> bool) -> usize {
         let (mut low, mut high) = (part.start, part.end);
         while low < high {
@@ -101,25 +102,25 @@ impl Leaf {
         low
     }
 
-    /// Looks a key up. Cells are looked at where heads are the same.
-    pub(super) fn search(&self, key: Key<'_>, cells: &impl Cells) -> Place {
+    /// Looks a key up. Reads the cells of entries with the same head.
+    pub(super) fn search(&self, key: Key<'_>, cells: &impl Cells) -> LeafPosition {
         let order = key.order_with_prefix(&self.common);
         if order.is_ne() {
-            return Place::Missing(if order.is_lt() { 0 } else { self.len });
+            return LeafPosition::Missing(if order.is_lt() { 0 } else { self.len });
         }
         let head = key.head(self.common.len());
         let from = self.partition(0..self.len, |entry| entry.head() < head);
         let to = self.partition(from..self.len, |entry| entry.head() <= head);
         let order = |entry: Entry| cells.with_key(entry.address(), |of_cell| of_cell.cmp(&key));
-        // Keys often rise.
-        let Some(last) = to.checked_sub(1).filter(|last| *last >= from) else { return Place::Missing(from) };
+        // Keys often ascend.
+        let Some(last) = to.checked_sub(1).filter(|last| *last >= from) else { return LeafPosition::Missing(from) };
         match order(self.entry(last)) {
-            std::cmp::Ordering::Less => return Place::Missing(to),
-            std::cmp::Ordering::Equal => return Place::There(last),
+            std::cmp::Ordering::Less => return LeafPosition::Missing(to),
+            std::cmp::Ordering::Equal => return LeafPosition::There(last),
             std::cmp::Ordering::Greater => {}
         }
         let place = self.partition(from..last, |entry| order(entry).is_lt());
-        if order(self.entry(place)).is_eq() { Place::There(place) } else { Place::Missing(place) }
+        if order(self.entry(place)).is_eq() { LeafPosition::There(place) } else { LeafPosition::Missing(place) }
     }
 
     /// The record of an entry has another address.
@@ -134,8 +135,8 @@ impl Leaf {
         self.put(place, Entry::new(self.entry(place).head(), window, address));
     }
 
-    /// Notes a window; gives what its entry has of it. Of two that are too far apart to be told the younger one is
-    /// taken for an older one.
+    /// Records a window; returns the bits that an entry stores. If two windows are too far apart, the younger one is
+    /// stored as an older one.
     fn note(&mut self, window: u64) -> u8 {
         if self.len == 0 {
             self.oldest = window;
@@ -155,7 +156,7 @@ impl Leaf {
         self.oldest = window;
     }
 
-    /// Puts an entry where its key is missing. There is room.
+    /// Inserts an entry where its key is missing. The leaf has space.
     pub(super) fn insert(&mut self, place: usize, key: Key<'_>, address: Address, window: u64, cells: &impl Cells) {
         assert!(self.len < MOST);
         self.share_with(key, cells);
@@ -166,7 +167,7 @@ impl Leaf {
         self.put(place, Entry::new(key.head(self.common.len()), window, address));
     }
 
-    /// The key is one of those that have something in common.
+    /// Shortens the common prefix to what it shares with this key.
     fn share_with(&mut self, key: Key<'_>, cells: &impl Cells) {
         if self.len == 0 {
             self.common = key.prefix(COMMON);
@@ -187,7 +188,7 @@ impl Leaf {
         }
     }
 
-    /// Finds anew what all keys have in common. Whether that is not what it was.
+    /// Recomputes the common prefix. Returns whether it changed.
     fn look_again(&mut self, cells: &impl Cells) -> bool {
         let Some(last) = self.len.checked_sub(1) else { return false };
         let mut common = cells.with_key(self.address(0), |first| first.prefix(COMMON));
@@ -197,7 +198,7 @@ impl Leaf {
         is_changed
     }
 
-    /// Keeps the entries of which it is so, of those in a part of the leaf.
+    /// Keeps the entries of a part of the leaf for which `stays` is true.
     pub(super) fn retain(&mut self, part: Range<usize>, mut stays: impl FnMut(Address) -> bool) {
         let (mut to, end) = (part.start, part.end);
         for place in part {
@@ -209,11 +210,11 @@ impl Leaf {
         }
         self.block.copy_within(end * ENTRY..self.len * ENTRY, to * ENTRY);
         self.len -= end - to;
-        // Entries that stay may have been written anew.
+        // Remaining entries may have been renewed.
         self.oldest = (0..self.len).map(|place| self.window(place)).min().unwrap_or(u64::MAX);
     }
 
-    /// The entries from a place on are those of the other leaf, which is empty.
+    /// Moves the entries from a position on to another leaf, which is empty.
     pub(super) fn split_off(&mut self, place: usize, other: &mut Leaf, cells: &impl Cells) {
         assert!(other.len == 0 && place > 0 && place < self.len);
         let moved = place * ENTRY..self.len * ENTRY;
@@ -230,7 +231,7 @@ impl Leaf {
         }
     }
 
-    /// The entries of the next leaf are this one's.
+    /// Appends the entries of the next leaf.
     pub(super) fn append(&mut self, other: &mut Leaf, cells: &impl Cells) {
         assert!(self.len + other.len <= MOST);
         for place in 0..other.len {

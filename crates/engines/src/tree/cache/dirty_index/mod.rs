@@ -1,12 +1,14 @@
-//! All records that are not in their pages, in key order, and since when (mechanism T4; `docs/design/dirty-index.md`).
+//! The dirty index: all records that are not in their pages, in key order, with the sequence since which they are dirty
+//! (mechanism T4; `docs/design/dirty-index.md`).
 //!
-//! It knows nothing of pages. A record has an entry from before it is dirty until after it is clean, both under the
-//! lock of its [`leaf`]; where that is, the [`directory`] knows; blocks for leaves come by admission ([`room`]).
+//! The index knows nothing of pages. A record has an entry from before it is dirty until after it is clean, both under
+//! the lock of its [`leaf`]; the [`directory`] finds the leaf; blocks for leaf splits are reserved by admission
+//! ([`reservation`]).
 
 mod directory;
 mod entry;
 mod leaf;
-mod room;
+mod reservation;
 #[cfg(test)]
 mod tests;
 
@@ -22,29 +24,29 @@ pub(super) use self::entry::Key;
 use self::{
     directory::{Directory, Node},
     entry::Fence,
-    leaf::{FEW, Leaf, MOST, Place},
-    room::Room,
+    leaf::{FEW, Leaf, LeafPosition, MOST},
+    reservation::LeafReservation,
 };
 use super::handle::Address;
-use crate::rest::Direction;
+use crate::remaining_range::Direction;
 
-/// Entries up to which two leaves become one.
+/// Two leaves with at most this many entries together are joined.
 const JOINED: usize = 320;
 
-/// The records that entries are of.
+/// Access to the records that entries refer to.
 pub(super) trait Cells {
-    /// Looks at the key of the record at an address that an entry has. The leaf of the entry is locked.
+    /// Reads the key of the record at an entry's address. The leaf of the entry is locked.
     fn with_key<T>(&self, address: Address, look: impl FnOnce(Key<'_>) -> T) -> T;
 }
 
-/// What becomes of the entry of a key.
+/// The update of the entry of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    /// It stays as it is, or is missing as before.
+pub(super) enum EntryUpdate {
+    /// Leaves the entry as it is, or missing.
     Nothing,
-    /// Its record has another address.
+    /// The record has another address.
     Moved(Address),
-    /// Its record is dirty since this sequence.
+    /// The record is dirty since this sequence.
     Dirty(Address, Seq),
 }
 
@@ -52,21 +54,21 @@ pub(super) enum Change {
 #[derive(Debug)]
 pub(super) struct DirtyIndex {
     directory: Directory,
-    room: Room,
+    room: LeafReservation,
     /// Sequences of a window, as a power of two.
     window_bits: u32,
 }
 
-/// Keys from one on, up to another.
+/// A range of keys.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Keys<'k> {
     pub(super) from: Key<'k>,
-    /// All that there are if there is none.
+    /// The end, exclusive; `None` for no end.
     pub(super) to: Option<Key<'k>>,
 }
 
 impl<'k> Keys<'k> {
-    /// Those of a keyspace from one on, up to another or to the last.
+    /// The keys of a keyspace from `from` up to `to`, or to its last key.
     pub(super) fn of(keyspace: u16, from: &'k [u8], to: Option<&'k [u8]>) -> Keys<'k> {
         let to = to.map(|bytes| Key { keyspace, bytes });
         let end = || keyspace.checked_add(1).map(|keyspace| Key { keyspace, bytes: &[] });
@@ -75,30 +77,30 @@ impl<'k> Keys<'k> {
 }
 
 impl DirtyIndex {
-    /// An empty index, whose windows have so many sequences as a power of two. What is further apart than 256 windows
-    /// is taken for older than it is.
+    /// Creates an empty index with windows of 2^`window_bits` sequences. An entry more than 256 windows from the others
+    /// is treated as older than it is.
     pub(super) fn new(memory: &Arc<Memory>, window_bits: u32) -> DirtyIndex {
-        DirtyIndex { directory: Directory::default(), room: Room::new(memory), window_bits }
+        DirtyIndex { directory: Directory::default(), room: LeafReservation::new(memory), window_bits }
     }
 
-    /// Admits a write, which may make an entry. `spare` has a block given back to the budget when that has none; false
-    /// if it cannot.
+    /// Admits a write, which may insert an entry. `spare` makes another holder return a block to the budget when the
+    /// budget is empty; false if it cannot.
     pub(super) fn admit(&self, spare: &dyn Fn() -> bool) -> bool {
         self.room.admit(spare)
     }
 
-    /// The end of what was admitted.
+    /// Ends an admission.
     pub(super) fn leave(&self) {
         self.room.leave();
     }
 
-    /// Has `act` see the address that the entry of a key has, and say what becomes of it, under the lock of its leaf.
-    /// Whoever makes an entry was admitted.
-    pub(super) fn change(&self, key: Key<'_>, cells: &impl Cells, act: impl FnOnce(Option<Address>) -> Change) {
+    /// Calls `act` with the address in the entry of a key, if any, and updates the entry as it returns, under the lock
+    /// of the leaf. The caller was admitted if it inserts an entry.
+    pub(super) fn change(&self, key: Key<'_>, cells: &impl Cells, act: impl FnOnce(Option<Address>) -> EntryUpdate) {
         let mut act = Some(act);
         loop {
             let Some(found) = self.directory.find(key) else {
-                // It may be that there is nothing to change.
+                // There may be nothing to change.
                 self.directory.begin(|| Leaf::new(self.room.take()));
                 continue;
             };
@@ -116,21 +118,21 @@ impl DirtyIndex {
         leaf: &mut Leaf,
         key: Key<'_>,
         cells: &impl Cells,
-        act: impl FnOnce(Option<Address>) -> Change,
+        act: impl FnOnce(Option<Address>) -> EntryUpdate,
     ) {
         let place = leaf.search(key, cells);
         let address = match place {
-            Place::There(at) => Some(leaf.address(at)),
-            Place::Missing(_) => None,
+            LeafPosition::There(at) => Some(leaf.address(at)),
+            LeafPosition::Missing(_) => None,
         };
         match (act(address), place) {
-            (Change::Nothing, _) => {}
-            (Change::Moved(address), Place::There(at)) => leaf.move_to(at, address),
-            (Change::Moved(_), Place::Missing(_)) => unreachable!("what moves has an entry"),
-            (Change::Dirty(address, seq), Place::There(at)) => {
+            (EntryUpdate::Nothing, _) => {}
+            (EntryUpdate::Moved(address), LeafPosition::There(at)) => leaf.move_to(at, address),
+            (EntryUpdate::Moved(_), LeafPosition::Missing(_)) => unreachable!("what moves has an entry"),
+            (EntryUpdate::Dirty(address, seq), LeafPosition::There(at)) => {
                 leaf.renew(at, address, seq >> self.window_bits);
             }
-            (Change::Dirty(address, seq), Place::Missing(at)) => {
+            (EntryUpdate::Dirty(address, seq), LeafPosition::Missing(at)) => {
                 self.insert(node, leaf, at, (key, address, seq >> self.window_bits), cells);
             }
         }
@@ -149,7 +151,7 @@ impl DirtyIndex {
             leaf.insert(at, key, address, window, cells);
             return self.room.recount(before, leaf.crowded());
         }
-        // Where keys rise or fall, what lies behind them is left nearly full.
+        // For ascending or descending keys, the leaf that is left behind stays nearly full.
         let middle = match at {
             0 => leaf.len() - FEW,
             at if at == leaf.len() => FEW,
@@ -168,8 +170,8 @@ impl DirtyIndex {
         self.directory.split(node, fence, upper);
     }
 
-    /// Goes over the leaves that have some keys, upwards, each under its lock, with the places of these keys in it,
-    /// until `visit` says that it is enough.
+    /// Visits the leaves with these keys in ascending order, each under its lock, with the positions of the keys in it,
+    /// until `visit` returns a result.
     fn ascend<T>(
         &self,
         keys: Keys<'_>,
@@ -199,7 +201,7 @@ impl DirtyIndex {
         }
     }
 
-    /// The same downwards.
+    /// The same in descending order.
     fn descend<T>(
         &self,
         keys: Keys<'_>,
@@ -224,7 +226,7 @@ impl DirtyIndex {
         }
     }
 
-    /// Has the next leaf, if both have few entries, become a part of this one, which is locked.
+    /// Joins the next leaf to this locked one, if both have few entries.
     fn join(&self, node: &Node, leaf: &mut Leaf, cells: &impl Cells) {
         if leaf.len() > JOINED / 2 {
             return;
@@ -237,7 +239,7 @@ impl DirtyIndex {
         }
     }
 
-    /// Looks at records with entries, in this order of their keys, until `look` says that it is enough.
+    /// Visits records with entries in the given key order, until `look` returns a result.
     pub(super) fn look<T>(
         &self,
         keys: Keys<'_>,
@@ -260,7 +262,7 @@ impl DirtyIndex {
         }
     }
 
-    /// Has the entries go of which it is not so.
+    /// Removes the entries for which `stays` is false.
     pub(super) fn retain(&self, keys: Keys<'_>, cells: &impl Cells, mut stays: impl FnMut(Address) -> bool) {
         self.ascend(keys, cells, |leaf, places| {
             leaf.retain(places, &mut stays);
@@ -269,7 +271,7 @@ impl DirtyIndex {
         self.room.trim();
     }
 
-    /// The first of some keys whose record is dirty since a sequence below this one, or one that is shortly above.
+    /// The first key whose record is dirty since a sequence below this one, or shortly above.
     pub(super) fn next(&self, keys: Keys<'_>, below: Seq, cells: &impl Cells) -> Option<Vec<u8>> {
         let last = below.checked_sub(1)? >> self.window_bits;
         self.ascend(keys, cells, |leaf, mut places| {
@@ -282,8 +284,8 @@ impl DirtyIndex {
         })
     }
 
-    /// A sequence that is at most that of any write since which one of these records is dirty, if any is, of those that
-    /// `counts`, if that is told. A write whose application ended before the call is seen.
+    /// A lower bound of the sequences since which these records are dirty, if any is; only records that `counts`
+    /// accepts, if given. A write whose application ended before the call is seen.
     pub(super) fn first(
         &self,
         keys: Keys<'_>,
@@ -304,7 +306,7 @@ impl DirtyIndex {
         oldest.map(|window| window << self.window_bits)
     }
 
-    /// How many records have entries. From so many on it looks no further.
+    /// Number of records with entries; stops at `most`.
     pub(super) fn count(&self, keys: Keys<'_>, cells: &impl Cells, most: usize) -> usize {
         let mut count = 0;
         self.ascend(keys, cells, |_, places| {
@@ -314,7 +316,7 @@ impl DirtyIndex {
         count
     }
 
-    /// How many entries the leaves have that have no others, and how many of these leaves there are.
+    /// The entries in leaves that hold no other keys, and the number of these leaves.
     pub(super) fn fill(&self, keys: Keys<'_>, cells: &impl Cells) -> (usize, usize) {
         let (mut entries, mut leaves) = (0, 0);
         self.ascend(keys, cells, |leaf, places| {

@@ -1,4 +1,4 @@
-//! The index against a model.
+//! Tests of the dirty index against a model.
 
 use std::{
     cell::RefCell,
@@ -37,26 +37,26 @@ impl Records {
     }
 }
 
-/// Which keys have entries: their addresses, and the sequences since which they are dirty.
+/// The keys that have entries: their addresses, and the sequences since which they are dirty.
 type Model = BTreeMap<(u16, Vec<u8>), (Address, Seq)>;
 
-struct World {
+struct Fixture {
     memory: Arc<Memory>,
     index: DirtyIndex,
     records: Records,
     model: Model,
     random: SmallRng,
     now: Seq,
-    /// By how little keys differ.
+    /// Selects how similar keys are.
     kind: u64,
 }
 
-impl World {
-    fn new(seed: u64) -> World {
+impl Fixture {
+    fn new(seed: u64) -> Fixture {
         let memory = Memory::new(16 << 20);
         let index = DirtyIndex::new(&memory, WINDOW);
         let random = SmallRng::seed_from_u64(seed);
-        World { memory, index, records: Records::default(), model: Model::new(), random, now: 1, kind: seed % 5 }
+        Fixture { memory, index, records: Records::default(), model: Model::new(), random, now: 1, kind: seed % 5 }
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -73,7 +73,7 @@ impl World {
     fn write(&mut self) {
         let (keyspace, key) = (self.random.random_range(0..3) * 255, self.key());
         self.now += 1;
-        // What is applied may be older than what was.
+        // A write may be applied after one with a higher sequence.
         let seq = self.now.saturating_sub(self.random.random_range(0..20));
         assert!(self.index.admit(&|| false));
         let entry = Key { keyspace, bytes: &key };
@@ -82,14 +82,14 @@ impl World {
         let moves = self.random.random_bool(0.3);
         self.index.change(entry, &self.records, |found| {
             assert_eq!(found, expected.map(|(address, _)| address));
-            if found.is_some() && moves { Change::Moved(address) } else { Change::Dirty(address, seq) }
+            if found.is_some() && moves { EntryUpdate::Moved(address) } else { EntryUpdate::Dirty(address, seq) }
         });
         self.index.leave();
         let seq = expected.filter(|_| moves).map_or(seq, |(_, seq)| seq);
         self.model.insert((keyspace, key), (address, seq));
     }
 
-    /// Two keys, the first of which is not above the other.
+    /// Two keys in ascending order.
     fn ends(&mut self) -> (u16, Vec<u8>, Option<Vec<u8>>) {
         let (keyspace, mut ends) = (self.random.random_range(0..3) * 255, [self.key(), self.key()]);
         ends.sort();
@@ -140,7 +140,7 @@ impl World {
         let first = expected.iter().map(|(_, (_, seq))| *seq).min();
         let found = self.index.first(keys, &self.records, None);
         assert_eq!(found.is_some(), first.is_some());
-        // A leaf's oldest window may have been of an entry that was written anew, until entries go.
+        // The oldest window of a leaf may belong to an entry that was renewed, until entries are removed.
         assert!(found.zip(first).is_none_or(|(found, first)| found <= first));
         self.index.retain(keys, &self.records, |_| true);
         assert_eq!(self.index.first(keys, &self.records, None), first.map(|first| first >> WINDOW << WINDOW));
@@ -161,31 +161,31 @@ impl World {
 #[test]
 fn it_follows_the_model_whatever_keys_come() {
     for seed in 0..15 {
-        let mut world = World::new(seed);
+        let mut fixture = Fixture::new(seed);
         for _ in 0..12_000 {
-            match world.random.random_range(0..1000) {
-                0 => world.clean(),
-                1..=3 => world.look(),
-                _ => world.write(),
+            match fixture.random.random_range(0..1000) {
+                0 => fixture.clean(),
+                1..=3 => fixture.look(),
+                _ => fixture.write(),
             }
-            // What is dirty lies within half of the windows.
-            let oldest = world.now.saturating_sub(120 << WINDOW);
+            // All dirty entries lie within half of the windows.
+            let oldest = fixture.now.saturating_sub(120 << WINDOW);
             let old: Vec<_> =
-                world.model.iter().filter(|(_, (_, seq))| *seq < oldest).map(|(key, _)| key.clone()).collect();
-            if world.now.is_multiple_of(256) && !old.is_empty() {
+                fixture.model.iter().filter(|(_, (_, seq))| *seq < oldest).map(|(key, _)| key.clone()).collect();
+            if fixture.now.is_multiple_of(256) && !old.is_empty() {
                 for (keyspace, key) in old {
                     let upper = [key.as_slice(), &[0]].concat();
-                    world.index.retain(Keys::of(keyspace, &key, Some(&upper)), &world.records, |_| false);
-                    world.model.remove(&(keyspace, key));
+                    fixture.index.retain(Keys::of(keyspace, &key, Some(&upper)), &fixture.records, |_| false);
+                    fixture.model.remove(&(keyspace, key));
                 }
             }
         }
-        world.check();
+        fixture.check();
         for keyspace in [0, 255, 510] {
-            world.index.retain(Keys::of(keyspace, &[], None), &world.records, |_| false);
-            assert_eq!(world.index.first(Keys::of(keyspace, &[], None), &world.records, None), None);
+            fixture.index.retain(Keys::of(keyspace, &[], None), &fixture.records, |_| false);
+            assert_eq!(fixture.index.first(Keys::of(keyspace, &[], None), &fixture.records, None), None);
         }
-        world.model.clear();
-        world.check();
+        fixture.model.clear();
+        fixture.check();
     }
 }

@@ -1,10 +1,10 @@
 //! Reads that race with writes (trap 1).
 
-use super::{super::Found, *};
+use super::{super::RecordLookup, *};
 
-fn miss(cache: &Cache, key: &[u8]) -> super::super::Ticket {
+fn miss(cache: &Cache, key: &[u8]) -> super::super::RecordTicket {
     match cache.get(0, key, Purpose::Read, <[u8]>::to_vec) {
-        Found::Missing(ticket) => ticket,
+        RecordLookup::Missing(ticket) => ticket,
         found => panic!("{key:?} is not to be there, but {found:?}"),
     }
 }
@@ -22,7 +22,7 @@ fn trap_01_a_value_read_before_a_write_is_not_admitted_after_it() {
     assert!(!cache.admit_clean(0, b"key", b"old", &ticket), "absent, but the page is newer than the read");
     let ticket = miss(&cache, b"key");
     assert!(cache.admit_clean(0, b"key", b"new", &ticket));
-    assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), Found::Value(b"new".to_vec()));
+    assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), RecordLookup::Value(b"new".to_vec()));
     assert_eq!(cache.counts().refused, 2);
 }
 
@@ -31,10 +31,10 @@ fn trap_01_a_deleted_key_does_not_return_by_a_late_read() {
     let (_memory, cache) = cache(8);
     let ticket = miss(&cache, b"key");
     assert!(put(&cache, b"key", None, 1));
-    assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), Found::Tombstone);
+    assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), RecordLookup::Tombstone);
     let records = begin_write(&cache);
     assert_eq!((records.len(), records.get(0).value), (1, None));
-    assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), Found::Tombstone, "until it is synced");
+    assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), RecordLookup::Tombstone, "until it is synced");
     cache.end_write(space(0), &all(), true);
     assert_eq!(cache.counts().records, 0, "a tombstone goes once its page knows");
     assert!(!cache.admit_clean(0, b"key", b"old", &ticket));
@@ -52,7 +52,7 @@ fn trap_01_a_record_that_is_not_to_be_kept_goes_once_its_page_knows_and_no_soone
     miss(&cache, b"once");
     assert_eq!(
         cache.get(0, b"twice", Purpose::Read, <[u8]>::to_vec),
-        Found::Value(b"2".to_vec()),
+        RecordLookup::Value(b"2".to_vec()),
         "written again meanwhile, and dirty"
     );
     assert_eq!((cache.counts().records, cache.counts().dirty_records, cache.first_dirty(space(0))), (1, 1, Some(3)));
@@ -77,18 +77,18 @@ fn a_forgotten_keyspace_is_gone_for_readers_on_their_way_too() {
     );
     assert!(!cache.admit_clean(0, b"clean", b"old", &ticket));
     miss(&cache, b"dirty");
-    assert_eq!(cache.get(1, b"other", Purpose::Read, <[u8]>::to_vec), Found::Value(b"y".to_vec()));
+    assert_eq!(cache.get(1, b"other", Purpose::Read, <[u8]>::to_vec), RecordLookup::Value(b"y".to_vec()));
     check::check(&cache);
 }
 
-/// Of keyspaces whose records are written elsewhere.
+/// For keyspaces whose records are written outside the cache.
 #[test]
 fn trap_01_what_is_refreshed_is_new_or_gone_and_nothing_older_comes_after() {
     let (_memory, cache) = cache(8);
     let get = |key: &[u8]| match cache.get(0, key, Purpose::Read, <[u8]>::to_vec) {
-        Found::Value(value) => Some(value),
-        Found::Tombstone => panic!("nothing is dirty"),
-        Found::Missing(_) => None,
+        RecordLookup::Value(value) => Some(value),
+        RecordLookup::Tombstone => panic!("nothing is dirty"),
+        RecordLookup::Missing(_) => None,
     };
     let ticket = miss(&cache, b"absent");
     cache.refresh(0, b"absent", Some(b"new"));
@@ -106,6 +106,6 @@ fn trap_01_what_is_refreshed_is_new_or_gone_and_nothing_older_comes_after() {
         assert!(!cache.admit_clean(0, b"key", b"four", &ticket));
     }
     let (one, other) = (miss(&cache, b"key"), miss(&cache, b"other"));
-    assert_eq!(super::super::Ticket::of(one.words()), one);
-    assert!(one != other && cache.admit_clean(0, b"key", b"", &super::super::Ticket::of(one.words())));
+    assert_eq!(super::super::RecordTicket::of(one.words()), one);
+    assert!(one != other && cache.admit_clean(0, b"key", b"", &super::super::RecordTicket::of(one.words())));
 }

@@ -1,17 +1,17 @@
-//! Everything that must hold of a cache that nobody uses at the moment (decision 3).
+//! Checks the invariants of a quiescent cache (decision 3).
 
 use std::ops::ControlFlow;
 
 use super::super::{
     Cache,
     dirty_index::{Key, Keys},
-    handle::{Handle, Link},
+    handle::{Link, SlotHandle},
     record::{self, Meta},
     shard::Shard,
     slab::{PLACE, SLAB},
     table::EMPTY,
 };
-use crate::rest::Direction;
+use crate::remaining_range::Direction;
 
 /// Checks every shard against its counters and its table, and the indexes against the records.
 pub(super) fn check(cache: &Cache) {
@@ -36,11 +36,11 @@ pub(super) fn check(cache: &Cache) {
     assert_eq!(entries, counted, "each record that is not in its page has an entry");
 }
 
-/// Records of a keyspace that could be evicted.
+/// Records of a keyspace that may be evicted.
 pub(super) fn clean_records(cache: &Cache, keyspace: u16) -> usize {
     let in_shard = |shard: &Shard| {
         let handles = (0..shard.slabs.bound()).flat_map(|number| shard.slabs.handles(number));
-        let counts = |handle: &Handle| {
+        let counts = |handle: &SlotHandle| {
             shard.slabs.meta(*handle).is_clean() && record::keyspace(shard.slabs.cell(*handle)) == keyspace
         };
         handles.filter(counts).count()
@@ -48,7 +48,7 @@ pub(super) fn clean_records(cache: &Cache, keyspace: u16) -> usize {
     cache.shards.iter().map(|shard| in_shard(&shard.lock())).sum()
 }
 
-/// Gives the bytes of cells whose records are not in their pages.
+/// Returns the bytes of cells whose records are not in their pages.
 fn check_shard(shard: &Shard) -> usize {
     let (mut live, mut dirty, mut probation, mut dirty_bytes) = (0, 0, 0, 0);
     for number in 0..shard.slabs.bound() {
@@ -74,10 +74,10 @@ fn check_shard(shard: &Shard) -> usize {
     dirty_bytes
 }
 
-/// No cell lies over another one or over the table of slots.
+/// No cell overlaps another one or the slot table.
 fn check_cells(shard: &Shard, number: usize) {
     let slab = shard.slabs.slab(number).expect("looked at");
-    let place = |handle: Handle| SLAB - slab.cell(handle.slot()).len();
+    let place = |handle: SlotHandle| SLAB - slab.cell(handle.slot()).len();
     let mut cells: Vec<_> =
         shard.slabs.handles(number).map(|handle| (place(handle), shard.slabs.meta(handle).cell())).collect();
     cells.push((SLAB - usize::from(slab.slots()) * PLACE, 0));
@@ -86,7 +86,7 @@ fn check_cells(shard: &Shard, number: usize) {
 }
 
 /// A record is found under its key.
-fn check_record(shard: &Shard, handle: Handle) {
+fn check_record(shard: &Shard, handle: SlotHandle) {
     let cell = shard.slabs.cell(handle);
     let found = shard.find(shard.hash_of(handle), record::keyspace(cell), record::key(cell));
     assert_eq!(found, Some(handle));
@@ -96,7 +96,7 @@ fn check_record(shard: &Shard, handle: Handle) {
 }
 
 fn linked(shard: &Shard) -> usize {
-    let next = |handle: &Handle| record::next(shard.slabs.cell(*handle)).handle();
+    let next = |handle: &SlotHandle| record::next(shard.slabs.cell(*handle)).handle();
     let chain = |bucket| std::iter::successors(Link(shard.table.get(bucket)).handle(), next).count();
     let buckets = shard.table.bytes() / 4;
     // Buckets that are not in use yet are empty.

@@ -1,4 +1,4 @@
-//! What stays when there is not room for all.
+//! Which records stay when the cache is too small for all.
 
 use super::*;
 
@@ -45,12 +45,12 @@ fn writes_find_room_until_all_is_dirty_and_again_after_a_write_out() {
     check::check(&cache);
 }
 
-/// How many of the numbers the cache has.
+/// How many of these numbers are cached.
 fn kept(cache: &Cache, numbers: impl Iterator<Item = usize>) -> usize {
     numbers.filter(|n| has(cache, &key(*n))).count()
 }
 
-/// Reads numbers from `from` on, each once, until so many records were evicted.
+/// Reads numbers from `from` on, each once, until so many records are evicted.
 fn read_on(cache: &Cache, from: usize, evictions: u64) -> usize {
     let before = cache.counts().evictions;
     let mut n = from;
@@ -117,7 +117,7 @@ fn a_key_that_is_missed_twice_is_known() {
         (0..500).for_each(|n| {
             read(&cache, &key(n), &[2; 100]);
         });
-        // As many as make the records above go, and not so many that they are forgotten.
+        // Enough to evict the records above, and not so many that their keys are forgotten.
         end = read_on(&cache, end, 8000);
     }
     let left = kept(&cache, 0..500);
@@ -159,7 +159,7 @@ fn under_skew_the_misses_are_near_the_fewest_possible() {
     let mut random = Random::new(seed);
     let mut misses = 0;
     for round in 0..1_000_000 {
-        // Scattered, so that rank and order of keys have nothing to do with each other.
+        // Scattered, so that the rank and the key order are unrelated.
         let n = zipf.draw(&mut random) * 7919 % items;
         let hit = read(&cache, &key(n), &[2; 100]);
         misses += usize::from(!hit && round >= 500_000);

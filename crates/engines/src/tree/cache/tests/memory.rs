@@ -1,6 +1,6 @@
-//! Where memory goes, and how it moves.
+//! Memory of the cache: what it costs and how it moves between caches and shards.
 
-use ecotone_substrate::memory::{Component, Held, Memory, Share};
+use ecotone_substrate::memory::{CacheComponents, Component, Memory, Share};
 use ecotone_sys::chunk::Size;
 use ecotone_sys::primitive::Mutex;
 
@@ -41,7 +41,7 @@ fn a_written_record_costs_little_more() {
     assert!(overhead <= 22.0);
 }
 
-/// In a cache that has turned over several times, all that it holds counted.
+/// In a cache that has turned over several times, counting all its memory.
 #[test]
 fn records_of_mixed_sizes_cost_little_more() {
     for (sizes, most) in [(16..250, 17.8), (250..518, 20.2), (518..1030, 24.4), (1030..1910, 32.8), (16..1910, 20.0)] {
@@ -160,13 +160,13 @@ fn what_is_reserved_stays_and_can_be_given_back() {
     check::check(&cache);
 }
 
-/// Another cache, which had all the memory first, gives back slab by slab.
+/// A cache beside another one that held all the memory first and gives it back slab by slab.
 fn crowded() -> (Arc<Memory>, Arc<Cache>, Share) {
     let memory = Memory::new(33 << 20);
     let lease = || memory.lease(Component::Memtable, Size::Slab);
     let blocks = Mutex::new(std::iter::from_fn(lease).collect::<Vec<_>>());
     let shrink = move |_| blocks.lock().pop().map_or(0, |block| block.len());
-    let other = memory.join(Held::Components(&[Component::Memtable]), Box::new(shrink));
+    let other = memory.join(CacheComponents::Components(&[Component::Memtable]), Box::new(shrink));
     let cache = Cache::new(memory.clone(), 1, LOG);
     (memory, cache, other)
 }
@@ -176,7 +176,7 @@ fn a_cache_comes_to_its_fair_part_by_reads_and_by_writes() {
     for by_reads in [true, false] {
         let (_memory, cache, other) = crowded();
         for n in 0..300_000 {
-            // The other could save as many requests.
+            // The other cache could save as many requests.
             other.count(if by_reads { 1 } else { 2 });
             if by_reads {
                 read(&cache, &key(n), &[2; 100]);
@@ -185,7 +185,7 @@ fn a_cache_comes_to_its_fair_part_by_reads_and_by_writes() {
             }
         }
         let (held, fair) = (cache.share.held(), cache.share.fair_part());
-        // Of a slab that the other gives, blocks of entries take a part, and others the rest of it later.
+        // When the other cache gives a slab, index blocks take a part of it, and other uses take the rest later.
         assert!(
             held <= fair + Size::Slab.bytes() && held > fair / 10 * 9,
             "{held} of {fair} bytes, by reads: {by_reads}"

@@ -1,4 +1,4 @@
-//! The cache as a whole.
+//! Tests of the record cache as a whole.
 
 mod admission;
 mod check;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use ecotone_substrate::{Seq, memory::Memory};
 
-use super::{Applied, Cache, Found, Purpose, Space, Stretch};
+use super::{Applied, Cache, CacheKeyspace, Purpose, RecordLookup, Stretch};
 use crate::tree::dirty::DirtyRecords;
 
-/// A small generator (xorshift*), so that a seed is all that a failure needs.
+/// A small generator (xorshift*), so that a seed is enough to replay a failure.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -51,12 +51,12 @@ fn cache(mib: usize) -> (Arc<Memory>, Arc<Cache>) {
     (memory, cache)
 }
 
-/// Bytes of a log, so few that a window has one sequence.
+/// Bytes of the log, so few that a window has one sequence.
 const LOG: u64 = 32;
 
-/// A keyspace that is logged.
-fn space(number: u16) -> Space {
-    Space { number, logged: true }
+/// A logged keyspace.
+fn space(number: u16) -> CacheKeyspace {
+    CacheKeyspace { number, logged: true }
 }
 
 /// All keys.
@@ -64,39 +64,39 @@ fn all() -> Stretch {
     Stretch::default()
 }
 
-/// Puts or deletes; false if there is no room.
+/// Puts or deletes; false if there is no memory.
 fn put(cache: &Cache, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
     let Some(token) = cache.reserve(space(0), key, value.map_or(0, <[u8]>::len)) else { return false };
     apply(cache, token, space(0), key, value, seq);
     true
 }
 
-/// Applies a write to a keyspace that is there.
-fn apply(cache: &Cache, token: u64, space: Space, key: &[u8], value: Option<&[u8]>, seq: Seq) {
+/// Applies a write to a keyspace that was not dropped.
+fn apply(cache: &Cache, token: u64, space: CacheKeyspace, key: &[u8], value: Option<&[u8]>, seq: Seq) {
     cache.apply(token, space, Applied { key, value, seq }, &|| false);
 }
 
-/// Takes what is dirty of all keys.
+/// Takes all dirty records for writing.
 fn begin_write(cache: &Cache) -> DirtyRecords {
     cache.begin_write(space(0), &all(), usize::MAX).0
 }
 
-/// Reads through: what is missing is admitted with `value`. Whether it was a hit.
+/// Reads through: a miss is admitted with `value`. Returns whether it was a hit.
 fn read(cache: &Cache, key: &[u8], value: &[u8]) -> bool {
     match cache.get(0, key, Purpose::Read, <[u8]>::to_vec) {
-        Found::Value(found) => {
+        RecordLookup::Value(found) => {
             assert_eq!(found, value);
             true
         }
-        Found::Tombstone => panic!("nothing was deleted"),
-        Found::Missing(ticket) => {
+        RecordLookup::Tombstone => panic!("nothing was deleted"),
+        RecordLookup::Missing(ticket) => {
             cache.admit_clean(0, key, value, &ticket);
             false
         }
     }
 }
 
-/// Whether the cache has a key, without changing its priority.
+/// Whether a key is cached, without changing its priority.
 fn has(cache: &Cache, key: &[u8]) -> bool {
     let hash = cache.hash(0, key);
     cache.shard(hash).find(hash, 0, key).is_some()

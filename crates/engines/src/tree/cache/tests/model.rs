@@ -1,38 +1,38 @@
-//! Random histories against a map, with pages that the test plays.
+//! Random histories against a map; the test stands in for the pages.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Bound,
 };
 
-use super::{super::Ticket, *};
+use super::{super::RecordTicket, *};
 
 const KEYSPACES: u16 = 2;
-/// The keyspace whose records stay no longer than they are dirty.
+/// The keyspace whose records stay in the cache only while they are dirty.
 const UNCACHED: u16 = 1;
 
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A value read from a page that will be offered to the cache later.
+/// A value that was read from a page and is offered to the cache later.
 struct Late {
     keyspace: u16,
     key: Vec<u8>,
     value: Vec<u8>,
-    ticket: Ticket,
+    ticket: RecordTicket,
 }
 
-/// One keyspace: what it should hold, what its pages hold, and which keys lie on which page.
+/// One keyspace: its expected content, the content of its pages, and which keys lie on which page.
 #[derive(Default)]
 struct Kept {
     newest: Contents,
     stored: Contents,
-    /// Where pages begin.
+    /// Lower bounds of the pages.
     fences: BTreeSet<Vec<u8>>,
-    /// By key: the sequence of its first write that is not in its page, nor on its way there.
+    /// By key: the sequence of its first write that is neither in its page nor being written.
     unflushed: BTreeMap<Vec<u8>, Seq>,
-    /// Keys that were written again since their write-out began.
+    /// Keys written again since their write-out began.
     rewritten: BTreeSet<Vec<u8>>,
-    /// What was taken, by the lower bound of its page.
+    /// Records taken for writing, by the lower bound of their page.
     writing: BTreeMap<Vec<u8>, (DirtyRecords, Stretch)>,
 }
 
@@ -56,7 +56,7 @@ impl Kept {
     }
 }
 
-struct World {
+struct Fixture {
     cache: Arc<Cache>,
     spaces: Vec<Kept>,
     random: Random,
@@ -64,9 +64,9 @@ struct World {
     seq: Seq,
 }
 
-/// The second is not logged.
-fn of(number: u16) -> Space {
-    Space { number, logged: number == 0 }
+/// The second keyspace is not logged.
+fn of(number: u16) -> CacheKeyspace {
+    CacheKeyspace { number, logged: number == 0 }
 }
 
 fn overlay(stored: &mut Contents, records: &DirtyRecords) {
@@ -78,11 +78,11 @@ fn overlay(stored: &mut Contents, records: &DirtyRecords) {
     }
 }
 
-impl World {
+impl Fixture {
     fn new(seed: u64) -> Self {
         let (_, cache) = cache(3);
         let kept = || Kept { fences: [vec![]].into(), ..Kept::default() };
-        World {
+        Fixture {
             cache,
             spaces: (0..KEYSPACES).map(|_| kept()).collect(),
             random: Random::new(seed),
@@ -92,7 +92,7 @@ impl World {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        // A quarter of the accesses go to few keys.
+        // A quarter of the accesses goes to few keys.
         let n = if self.random.one_in(4) { self.random.below(40) } else { self.random.below(6000) };
         let mut key = format!("{n:04}").into_bytes();
         key.resize(4 + n % 60, b'.');
@@ -139,9 +139,9 @@ impl World {
         let space = &self.spaces[usize::from(ks)];
         let expected = space.newest.get(&key);
         match self.cache.get(ks, &key, Purpose::Read, <[u8]>::to_vec) {
-            Found::Value(value) => assert_eq!(Some(&value), expected),
-            Found::Tombstone => assert_eq!(None, expected),
-            Found::Missing(ticket) => {
+            RecordLookup::Value(value) => assert_eq!(Some(&value), expected),
+            RecordLookup::Tombstone => assert_eq!(None, expected),
+            RecordLookup::Missing(ticket) => {
                 assert_eq!(space.stored.get(&key), expected, "a miss, but the page is older");
                 if let Some(value) = expected.cloned().filter(|_| ks != UNCACHED) {
                     self.late.push(Late { keyspace: ks, key, value, ticket });
@@ -163,7 +163,7 @@ impl World {
         let space = &mut self.spaces[usize::from(ks)];
         let is_due = |(key, seq): (&Vec<u8>, &Seq)| (below > 0 && (*seq < below || ks > 0)).then(|| key.clone());
         let due = space.unflushed.range(from..).find_map(is_due);
-        // What is far apart from the oldest of its leaf is taken for older than it is.
+        // An entry far from the oldest of its leaf is treated as older than it is.
         let is_early =
             |next: &Vec<u8>| below < Seq::MAX && space.unflushed.contains_key(next) && due.iter().all(|due| next < due);
         assert!(
@@ -233,8 +233,8 @@ impl World {
         assert_eq!(seen, on_page(&space.newest), "page {page:?}");
     }
 
-    /// A page is replaced by two at a random key. It may be being written, as in a reorganisation, which then ends with
-    /// the change.
+    /// Splits a page at a random key. The page may be in a write-out, as in a reorganisation, which then ends with the
+    /// split.
     fn split(&mut self, ks: u16) {
         let at = self.key();
         let space = &mut self.spaces[usize::from(ks)];
@@ -271,34 +271,34 @@ impl World {
 
 fn run(seed: u64, steps: usize) {
     println!("seed {seed}");
-    let mut world = World::new(seed);
+    let mut fixture = Fixture::new(seed);
     for step in 0..steps {
-        world.step();
+        fixture.step();
         if step % 5000 == 0 {
-            check::check(&world.cache);
-            assert_eq!(check::clean_records(&world.cache, UNCACHED), 0);
+            check::check(&fixture.cache);
+            assert_eq!(check::clean_records(&fixture.cache, UNCACHED), 0);
         }
     }
-    world.write_everything();
-    check::check(&world.cache);
-    let counts = world.cache.counts();
+    fixture.write_everything();
+    check::check(&fixture.cache);
+    let counts = fixture.cache.counts();
     assert_eq!(
-        (check::clean_records(&world.cache, UNCACHED), check::clean_records(&world.cache, 0)),
+        (check::clean_records(&fixture.cache, UNCACHED), check::clean_records(&fixture.cache, 0)),
         (0, counts.records)
     );
-    assert_eq!((world.cache.dirty_bytes(), counts.dirty_records), (0, 0));
+    assert_eq!((fixture.cache.dirty_bytes(), counts.dirty_records), (0, 0));
     assert!(counts.evictions > 0 && counts.slabs_moved > 0, "{counts:?}");
     (0..KEYSPACES).for_each(|ks| {
-        assert_eq!(world.cache.first_dirty(of(ks)), None);
-        assert_eq!(world.spaces[usize::from(ks)].stored, world.spaces[usize::from(ks)].newest);
+        assert_eq!(fixture.cache.first_dirty(of(ks)), None);
+        assert_eq!(fixture.spaces[usize::from(ks)].stored, fixture.spaces[usize::from(ks)].newest);
     });
-    world.cache.forget_keyspace(of(0));
-    check::check(&world.cache);
+    fixture.cache.forget_keyspace(of(0));
+    check::check(&fixture.cache);
     assert!(
-        world.spaces[0]
+        fixture.spaces[0]
             .newest
             .keys()
-            .all(|key| matches!(world.cache.get(0, key, Purpose::Read, <[u8]>::to_vec), Found::Missing(_)))
+            .all(|key| matches!(fixture.cache.get(0, key, Purpose::Read, <[u8]>::to_vec), RecordLookup::Missing(_)))
     );
 }
 

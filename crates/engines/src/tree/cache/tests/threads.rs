@@ -1,4 +1,4 @@
-//! Readers, writers and write-out at once.
+//! Concurrent readers, writers and write-outs.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -13,8 +13,8 @@ const KEYS: usize = 3000;
 const PAGES: usize = 60;
 const EACH: usize = KEYS / PAGES;
 
-/// Numbers that only rise, kept in pages that the test plays.
-struct World {
+/// Numbers that only grow, in pages that the test stands in for.
+struct Fixture {
     cache: Arc<Cache>,
     pages: Vec<Mutex<Vec<u64>>>,
     acknowledged: Vec<AtomicU64>,
@@ -35,7 +35,7 @@ fn number(key: &[u8]) -> usize {
     std::str::from_utf8(&key[3..8]).unwrap().parse().unwrap()
 }
 
-/// A value that begins with `version`, of a length that changes with every second one.
+/// A value that begins with `version`; its length changes with every second version.
 fn value(version: u64) -> Vec<u8> {
     let mut value = version.to_le_bytes().to_vec();
     value.resize(8 + (version / 2 % 7) as usize * 30, 1);
@@ -46,8 +46,8 @@ fn version(value: &[u8]) -> u64 {
     u64::from_le_bytes(value[..8].try_into().unwrap())
 }
 
-impl World {
-    /// Writes the keys that are `me` modulo 2, each with rising versions.
+impl Fixture {
+    /// Writes the keys that equal `me` modulo 2, each with rising versions.
     fn write(&self, me: usize) {
         let mut random = Random::new(me as u64);
         let mut seq = 1;
@@ -75,9 +75,9 @@ impl World {
             let n = random.below(KEYS);
             let least = self.acknowledged[n].load(Ordering::SeqCst);
             let found = match self.cache.get(0, &key(n), Purpose::Read, <[u8]>::to_vec) {
-                Found::Value(value) => version(&value),
-                Found::Tombstone => panic!("nothing is deleted"),
-                Found::Missing(ticket) => {
+                RecordLookup::Value(value) => version(&value),
+                RecordLookup::Tombstone => panic!("nothing is deleted"),
+                RecordLookup::Missing(ticket) => {
                     let stored = self.pages[n / EACH].lock()[n % EACH];
                     thread::yield_now();
                     self.cache.admit_clean(0, &key(n), &value(stored), &ticket);
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// What the records of a page are with the dirty ones over them, as a scan does it.
+    /// Reads a page's records with the dirty records over them, as a scan does.
     fn scan(&self, number_of_page: usize) {
         let numbers = number_of_page * EACH..(number_of_page + 1) * EACH;
         let least: Vec<u64> = self.acknowledged[numbers].iter().map(|version| version.load(Ordering::SeqCst)).collect();
@@ -124,7 +124,7 @@ impl World {
 #[test]
 fn nobody_reads_less_than_was_acknowledged() {
     let (_memory, cache) = cache(3);
-    let world = World {
+    let fixture = Fixture {
         cache,
         pages: (0..PAGES).map(|_| Mutex::new(vec![0; EACH])).collect(),
         acknowledged: (0..KEYS).map(|_| AtomicU64::new(0)).collect(),
@@ -133,28 +133,28 @@ fn nobody_reads_less_than_was_acknowledged() {
     thread::scope(|scope| {
         (0..2).for_each(|me| {
             drop(scope.spawn({
-                let world = &world;
-                move || world.write(me)
+                let fixture = &fixture;
+                move || fixture.write(me)
             }))
         });
         (2..4).for_each(|seed| {
             drop(scope.spawn({
-                let world = &world;
-                move || world.read(seed)
+                let fixture = &fixture;
+                move || fixture.read(seed)
             }))
         });
         (4..6).for_each(|seed| {
             drop(scope.spawn({
-                let world = &world;
-                move || world.write_out(seed)
+                let fixture = &fixture;
+                move || fixture.write_out(seed)
             }))
         });
         thread::sleep(std::time::Duration::from_millis(1500));
-        world.over.store(true, Ordering::Relaxed);
+        fixture.over.store(true, Ordering::Relaxed);
     });
-    check::check(&world.cache);
-    (0..PAGES).for_each(|page| world.scan(page));
-    let counts = world.cache.counts();
+    check::check(&fixture.cache);
+    (0..PAGES).for_each(|page| fixture.scan(page));
+    let counts = fixture.cache.counts();
     println!("{counts:?}");
     assert!(counts.hits > 0 && counts.misses > 0 && counts.slabs_moved > 0);
 }

@@ -1,4 +1,4 @@
-//! Tests of the forecast as a whole, on made streams of inserts.
+//! Tests of the forecast as a whole, on generated streams of inserts.
 
 mod pages;
 
@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
 
-const PACE: Pace = Pace { epoch: 4000, horizon: 4 };
+const PACE: EpochSchedule = EpochSchedule { epoch: 4000, horizon: 4 };
 const MANY: u64 = u64::MAX;
 
 fn forecast(kind: ForecastKind) -> Forecast {
@@ -28,11 +28,11 @@ fn key(random: &mut SmallRng, place: f64) -> [u8; 8] {
     (((place + away).rem_euclid(1.0) * 2f64.powi(63)) as u64).to_be_bytes()
 }
 
-/// What is told after some epochs at the places that the stream goes through.
-fn after(kind: ForecastKind, epochs: usize, place: impl Fn(usize) -> f64) -> (Forecast, Told) {
+/// The forecast after some epochs of a stream with these places.
+fn after(kind: ForecastKind, epochs: usize, place: impl Fn(usize) -> f64) -> (Forecast, ForecastStats) {
     let (forecast, mut random) = (forecast(kind), SmallRng::seed_from_u64(5));
     (0..epochs).for_each(|at| epoch(&forecast, &mut random, place(at)));
-    let told = forecast.told();
+    let told = forecast.stats();
     (forecast, told)
 }
 
@@ -52,7 +52,7 @@ fn a_stationary_stream_is_foretold_by_the_mean() {
 
 #[test]
 fn a_drifting_stream_is_foretold_by_the_trend() {
-    // Everywhere at first, and then along.
+    // Everywhere at first, then along the key space.
     let drift = |at: usize| if at < 20 { 0.37 * at as f64 } else { 0.1 + 0.012 * (at - 20) as f64 };
     let (forecast, told) = after(ForecastKind::Auto, 70, drift);
     assert_eq!((told.kind, told.season), (ForecastKind::Trend, 0));
@@ -68,7 +68,7 @@ fn a_periodic_stream_is_foretold_by_its_seasons() {
     assert_eq!((told.kind, told.season), (ForecastKind::Seasonal, 8));
     let (_, trend) = after(ForecastKind::Trend, 64, wave);
     assert!(told.error.unwrap() < 0.1 && trend.error.unwrap() > 0.4, "{told:?} against {trend:?}");
-    // The last epoch was below the middle; the next four are above it.
+    // The last epoch was in the lower half; the next four are in the upper half.
     assert!(between(&forecast, 0.5, 1.0) > 2.0 * between(&forecast, 0.0, 0.5));
 }
 
@@ -79,9 +79,9 @@ fn nothing_is_foretold_when_switched_off_or_before_an_epoch_has_ended() {
     assert_eq!(off.memory.used(&[Component::Forecast]), 0);
     let (auto, mut random) = (forecast(ForecastKind::Auto), SmallRng::seed_from_u64(1));
     auto.observe((0..9000).map(|_| key(&mut random, 0.5)).collect::<Vec<_>>().iter().map(|key| &key[..]), 0);
-    assert_eq!((auto.told().kind, auto.fill(b"", b"\xff", 100, MANY, 90)), (ForecastKind::Off, 90));
+    assert_eq!((auto.stats().kind, auto.fill(b"", b"\xff", 100, MANY, 90)), (ForecastKind::Off, 90));
     auto.round();
-    assert_eq!((auto.told().kind, auto.fill(b"", b"\xff", 100, MANY, 90)), (ForecastKind::Trend, LEAST_FILL));
+    assert_eq!((auto.stats().kind, auto.fill(b"", b"\xff", 100, MANY, 90)), (ForecastKind::Trend, LEAST_FILL));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn ascending_keys_leave_no_room_behind_them() {
         forecast.observe(keys.iter().map(|key| &key[..]), 0);
         forecast.round();
         let (first, last) = (keys[0], keys[499]);
-        // The first epoch is taken for what comes, as nothing else is known.
+        // Nothing else is known yet, so the first epoch is taken as the prediction.
         if batch * 500 >= 2 * u64::from(PACE.epoch) {
             assert_eq!(forecast.fill(&first, &last, 500, MANY, 90), 90, "batch {batch}");
         }
@@ -134,7 +134,7 @@ fn long_keys_get_longer_digests() {
     let path = |number: u32| format!("usr/share/documentation/of/many/packages/{number:05}/README").into_bytes();
     let keys: Vec<Vec<u8>> = (0..40_000).map(|_| path(random.random_range(0..50_000u32))).collect();
     for (at, batch) in keys.chunks(PACE.epoch as usize).enumerate() {
-        // One key in each epoch shares nothing with the others.
+        // One key of each epoch shares no prefix with the others.
         let odd = [b"etc/passwd".to_vec()];
         forecast.observe(batch.iter().chain(odd.iter().filter(|_| at % 2 == 0)).map(Vec::as_slice), 0);
         forecast.round();
@@ -153,7 +153,7 @@ fn memory_is_a_small_part_of_the_budget_and_comes_back() {
         let forecast = Forecast::new(memory.clone(), ForecastKind::Auto, PACE, 1);
         let mut random = SmallRng::seed_from_u64(1);
         (0..2).for_each(|_| epoch(&forecast, &mut random, 0.5));
-        forecasts.push((forecast.told().bins, forecast));
+        forecasts.push((forecast.stats().bins, forecast));
         assert!(used() <= (64 << 20) / 64, "{}", used());
     }
     let bins: Vec<usize> = forecasts.iter().map(|(bins, _)| *bins).collect();

@@ -1,10 +1,10 @@
-//! What forecasting saves, on a model of pages without records or disk.
+//! Measures the benefit of forecasting on a model of pages without records or disk.
 
 use super::*;
 
 /// Records of a page.
 const PAGE: usize = 53;
-/// Pages that a reorganisation takes along on each side.
+/// Pages that a reorganisation includes on each side.
 const REACH: usize = 5;
 const FULL: u8 = 90;
 
@@ -16,7 +16,7 @@ struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    /// Writes keys in ascending order, page by page, and reorganises what they overfill.
+    /// Writes keys in ascending order, page by page, and reorganises overfull pages.
     fn write_out(&mut self, keys: &[u64]) {
         let mut rest = keys;
         while let [first, ..] = rest {
@@ -53,7 +53,7 @@ impl Pages<'_> {
         self.reorganisations += 1;
     }
 
-    /// Spreads keys evenly over pages that are filled to some percent at most.
+    /// Spreads keys evenly over pages that are filled to at most `fill` percent.
     fn lay_out(&mut self, lower: u64, keys: &[u64], fill: u8) {
         let pages = keys.len().div_ceil(PAGE * usize::from(fill) / 100);
         for page in 0..pages {
@@ -66,19 +66,18 @@ impl Pages<'_> {
         self.pages.values().map(Vec::len).sum()
     }
 
-    /// Pages, those of overflows included.
+    /// Number of pages, overflow pages included.
     fn count(&self) -> usize {
         self.pages.values().map(|keys| keys.len().div_ceil(PAGE).max(1)).sum()
     }
 }
 
-/// Keys at places that are hot in different degrees and at different hours of a day of 12,000 inserts, as the pick-ups
-/// of taxis are.
+/// Keys like taxi pick-ups: some places are hotter than others, at different hours of a day of 12,000 inserts.
 fn pickups(random: &mut SmallRng, count: usize) -> Vec<u64> {
     let places: Vec<(u64, f64)> = (0..500).map(|_| (random.random(), random.random_range(0.0..1.0))).collect();
     let mut keys = Vec::new();
     while keys.len() < count {
-        // The n-th place is drawn about every n-th time as often as the first.
+        // The n-th place is drawn about 1/n as often as the first.
         let rank = (places.len() as f64).powf(random.random_range(0.0..1.0));
         let (place, hour) = places[rank as usize - 1];
         let busy = 1.0 + 0.8 * ((keys.len() as f64 / 12_000.0 - hour) * std::f64::consts::TAU).cos();
@@ -89,10 +88,10 @@ fn pickups(random: &mut SmallRng, count: usize) -> Vec<u64> {
     keys
 }
 
-/// Loads a fifth of the stream, inserts the rest, and says how many reorganisations there were and how many pages there
-/// are at last.
+/// Loads a fifth of the stream and inserts the rest. Returns the number of reorganisations and the final number of
+/// pages.
 fn run(kind: ForecastKind) -> (usize, usize) {
-    let forecast = Forecast::new(Memory::new(16 << 20), kind, Pace { epoch: 4000, horizon: 100 }, 1);
+    let forecast = Forecast::new(Memory::new(16 << 20), kind, EpochSchedule { epoch: 4000, horizon: 100 }, 1);
     let keys = pickups(&mut SmallRng::seed_from_u64(9), 200_000);
     let (loaded, inserted) = keys.split_at(40_000);
     let mut pages = Pages { forecast: &forecast, pages: BTreeMap::new(), reorganisations: 0 };

@@ -6,7 +6,7 @@ use ecotone_substrate::{
     },
     limits::PAGE,
     model::Line,
-    page::{PageBuilder, PageKind, Place, RecordKind, seal},
+    page::{PageAddress, PageBuilder, PageKind, RecordKind, seal},
     storage::FileId,
 };
 
@@ -14,19 +14,19 @@ use super::*;
 
 const FILE: FileId = FileId::Pages(KEYSPACE);
 
-fn place(page: u32) -> Place {
-    Place { file: FILE.identity(), page }
+fn place(page: u32) -> PageAddress {
+    PageAddress { file: FILE.identity(), page }
 }
 
-/// The pages of the index of a world, and the world's root.
-fn written(seed: u64, segments: usize) -> (World, TreeRoot, Vec<u32>) {
-    let mut world = World::new(seed);
-    world.scatter(Keys::Numbers, segments);
-    let before: Vec<bool> = (0..world.space.total()).map(|page| world.space.is_used(page)).collect();
-    let root = world.checkpoint().0;
-    let fresh = |page: &u32| world.space.is_used(*page) && !before.get(*page as usize).unwrap_or(&false);
-    let pages = (0..world.space.total()).filter(fresh).collect();
-    (world, root, pages)
+/// The pages of a fixture's index, and its root.
+fn written(seed: u64, segments: usize) -> (Fixture, TreeRoot, Vec<u32>) {
+    let mut fixture = Fixture::new(seed);
+    fixture.scatter(Keys::Numbers, segments);
+    let before: Vec<bool> = (0..fixture.space.total()).map(|page| fixture.space.is_used(page)).collect();
+    let root = fixture.checkpoint().0;
+    let fresh = |page: &u32| fixture.space.is_used(*page) && !before.get(*page as usize).unwrap_or(&false);
+    let pages = (0..fixture.space.total()).filter(fresh).collect();
+    (fixture, root, pages)
 }
 
 fn assert_corrupt(disk: &SimStorage, root: &TreeRoot, what: &str) {
@@ -39,42 +39,42 @@ fn assert_corrupt(disk: &SimStorage, root: &TreeRoot, what: &str) {
 
 #[test]
 fn a_flipped_bit_anywhere_is_found() {
-    let (mut world, root, pages) = written(40, 700);
+    let (mut fixture, root, pages) = written(40, 700);
     for _ in 0..300 {
-        let page = pages[world.random.random_range(0..pages.len())];
-        let offset = u64::from(page) * PAGE as u64 + world.random.random_range(0..PAGE as u64);
-        let bit = world.random.random_range(0..8);
-        world.disk.flip_bit(FILE, offset, bit);
-        assert_corrupt(&world.disk, &root, "checksum");
-        world.disk.flip_bit(FILE, offset, bit);
+        let page = pages[fixture.random.random_range(0..pages.len())];
+        let offset = u64::from(page) * PAGE as u64 + fixture.random.random_range(0..PAGE as u64);
+        let bit = fixture.random.random_range(0..8);
+        fixture.disk.flip_bit(FILE, offset, bit);
+        assert_corrupt(&fixture.disk, &root, "checksum");
+        fixture.disk.flip_bit(FILE, offset, bit);
     }
-    reopen(&world.disk, &root).unwrap();
+    reopen(&fixture.disk, &root).unwrap();
 }
 
 #[test]
 fn damage_under_a_right_checksum_never_panics() {
-    let (mut world, root, pages) = written(41, 700);
-    let image = world.disk.files()[&FILE].clone();
+    let (mut fixture, root, pages) = written(41, 700);
+    let image = fixture.disk.files()[&FILE].clone();
     let mut refused = 0;
     for _ in 0..1500 {
-        let page = pages[world.random.random_range(0..pages.len())];
+        let page = pages[fixture.random.random_range(0..pages.len())];
         let at = page as usize * PAGE;
         let mut bytes = image[at..at + PAGE].to_vec();
-        for _ in 0..world.random.random_range(1..4) {
-            // Mostly the header and the slots, where the structure is.
-            let end = if world.random.random() { 200 } else { PAGE };
-            bytes[world.random.random_range(4..end)] = world.random.random();
+        for _ in 0..fixture.random.random_range(1..4) {
+            // Mostly the header and the slots, which hold the structure.
+            let end = if fixture.random.random() { 200 } else { PAGE };
+            bytes[fixture.random.random_range(4..end)] = fixture.random.random();
         }
         seal(&mut bytes, place(page), 0);
-        world.disk.patch(FILE, at as u64, &bytes);
-        match reopen(&world.disk, &root) {
+        fixture.disk.patch(FILE, at as u64, &bytes);
+        match reopen(&fixture.disk, &root) {
             Ok((index, _)) => assert_eq!(index.snapshot().ascend(&[]).count() as u64, root.segments),
             Err(error) => {
                 assert!(error.is_corruption() || matches!(error, Error::NewerFormat { .. }), "{error}");
                 refused += 1;
             }
         }
-        world.disk.patch(FILE, at as u64, &image[at..at + PAGE]);
+        fixture.disk.patch(FILE, at as u64, &image[at..at + PAGE]);
     }
     assert!(refused > 500, "{refused} of 1500");
 }
@@ -87,8 +87,8 @@ type Page<'a> = (PageKind, &'a [u8], Option<&'a [u8]>, Forged<'a>);
 
 /// A disk whose index is made of forged pages, the first one at page 1 and the root.
 fn forge(pages: &[Page<'_>]) -> SimStorage {
-    let world = World::new(42);
-    world.space.allocate(100).unwrap();
+    let fixture = Fixture::new(42);
+    fixture.space.allocate(100).unwrap();
     for (page, (kind, lower, upper, entries)) in (1..).zip(pages) {
         let mut bytes = vec![0; PAGE];
         let mut builder = PageBuilder::new(&mut bytes, place(page), *kind, 0, lower, *upper);
@@ -96,9 +96,9 @@ fn forge(pages: &[Page<'_>]) -> SimStorage {
             assert!(builder.push(RecordKind::Value, key, value));
         }
         builder.finish(1);
-        world.disk.patch(FILE, u64::from(page) * PAGE as u64, &bytes);
+        fixture.disk.patch(FILE, u64::from(page) * PAGE as u64, &bytes);
     }
-    world.disk
+    fixture.disk
 }
 
 const INNER: PageKind = PageKind::IndexInner;
@@ -119,7 +119,7 @@ fn a_forged_index_that_is_right_opens() {
         (LEAF, b"m", None, &[(b"n", B)]),
     ]);
     let (index, space) = reopen(&disk, &root(2, 2, 3)).unwrap();
-    // Below the first segment of its leaf a key belongs to the last one of the leaf before.
+    // A key below the first segment of its leaf belongs to the last segment of the leaf before.
     assert_eq!(["a", "m", "n", "z"].map(|key| index.lookup(key.as_bytes()).page), [50, 50, 51, 51]);
     assert_eq!(index.snapshot().floor_before(b"n").unwrap().1.page, 50);
     assert_eq!(space.used(), 6);

@@ -8,33 +8,33 @@ use ecotone_substrate::{environment::Environment, memory::Memory, storage::Stora
 use ecotone_testkit::sim::SimStorage;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::{Attach, Change, Index, Placement, Segment, Snapshot, TreeRoot};
-use crate::tree::space::{PageFile, Space};
+use super::{Attach, Index, IndexEdit, Placement, Segment, Snapshot, TreeRoot};
+use crate::tree::page_allocator::{PageAllocator, PageFile};
 
 const DATABASE: u64 = 7;
 const KEYSPACE: u32 = 3;
 
-/// What an index should hold.
+/// The expected content of an index.
 type Model = BTreeMap<Vec<u8>, Segment>;
 
-/// An index on a simulated disk beside its model.
-struct World {
+/// An index on a simulated disk with its model.
+struct Fixture {
     disk: SimStorage,
     memory: Arc<Memory>,
-    space: Arc<Space>,
+    space: Arc<PageAllocator>,
     index: Arc<Index>,
     model: Model,
     random: SmallRng,
-    /// The log's tail, as far as changes are concerned.
+    /// The log's tail; only edits append to the log.
     tail: u64,
 }
 
-/// How test keys are made.
+/// The shape of test keys.
 #[derive(Debug, Clone, Copy)]
 enum Keys {
     Numbers,
     Paths,
-    /// Up to the longest, in pairs that differ in their last byte only.
+    /// Up to the longest, in pairs that differ only in their last byte.
     Long,
 }
 
@@ -56,19 +56,19 @@ impl Keys {
     }
 }
 
-impl World {
-    fn new(seed: u64) -> World {
+impl Fixture {
+    fn new(seed: u64) -> Fixture {
         println!("seed {seed}");
         let disk = SimStorage::new(seed);
         let environment = environment(&disk);
         let memory = environment.memory.clone();
         let file = PageFile::create(&environment, KEYSPACE).unwrap();
         environment.storage.sync_dir().unwrap();
-        let space = Arc::new(Space::new(&file).unwrap());
+        let space = Arc::new(PageAllocator::new(&file).unwrap());
         let first = Segment::new(space.allocate(1).unwrap()[0]);
         let index = Arc::new(Index::create(&memory, first.clone()).unwrap());
         let model = Model::from([(vec![], first)]);
-        World { disk, memory, space, index, model, random: SmallRng::seed_from_u64(seed), tail: 0 }
+        Fixture { disk, memory, space, index, model, random: SmallRng::seed_from_u64(seed), tail: 0 }
     }
 
     /// A segment of fresh pages.
@@ -80,8 +80,8 @@ impl World {
         segment
     }
 
-    /// Applies a change to index and model. Its record is synced at once, so its old pages may be used again.
-    fn apply(&mut self, change: Change) {
+    /// Applies an edit to index and model. Its record is synced at once, so its old pages may be reused.
+    fn apply(&mut self, change: IndexEdit) {
         let prepared = self.index.prepare(&change).unwrap();
         self.index.install(prepared);
         for key in change.remove {
@@ -96,7 +96,7 @@ impl World {
         self.model.extend(change.insert);
     }
 
-    /// A reorganisation of neighbours: `removed` segments go, `inserted` come in their place.
+    /// A reorganisation of neighbours: replaces `removed` segments by `inserted` ones.
     fn reorganise(&mut self, keys: Keys, removed: usize, inserted: usize) {
         let from = keys.draw(&mut self.random);
         let remove: Vec<_> = self.model.range(from..).take(removed).map(|(key, _)| key.clone()).collect();
@@ -107,10 +107,10 @@ impl World {
                 insert.insert(key, self.segment());
             }
         }
-        self.apply(Change { remove, insert: insert.into_iter().collect(), attach: vec![] });
+        self.apply(IndexEdit { remove, insert: insert.into_iter().collect(), attach: vec![] });
     }
 
-    /// Overflow pages for some segments that have none.
+    /// Attaches overflow pages to some segments without any.
     fn attach(&mut self, keys: Keys, count: usize) {
         let from = keys.draw(&mut self.random);
         let without = self.model.range(from..).filter(|(_, segment)| segment.overflow_pages() == 0).take(count);
@@ -122,15 +122,15 @@ impl World {
         };
         let attach: Vec<Attach> = without.zip(pages.clone()).map(attach).collect();
         self.space.free_now(&pages[attach.len()..]).unwrap();
-        self.apply(Change { attach, ..Change::default() });
+        self.apply(IndexEdit { attach, ..IndexEdit::default() });
     }
 
-    /// New segments at random places, in one change.
+    /// Inserts segments at random places, in one edit.
     fn scatter(&mut self, keys: Keys, count: usize) {
         self.reorganise(keys, 0, count);
     }
 
-    /// Checkpoints, and says how many pages that wrote.
+    /// Runs a checkpoint; returns how many pages it wrote.
     fn checkpoint(&mut self) -> (TreeRoot, u64) {
         let before = self.disk.counters().write_bytes;
         let root = self.index.write_checkpoint(self.index.begin_checkpoint(&self.space)).unwrap();
@@ -147,11 +147,11 @@ impl World {
     }
 }
 
-/// Opens an index as the next process does.
-fn reopen(disk: &SimStorage, root: &TreeRoot) -> ecotone_substrate::Result<(Index, Space)> {
+/// Opens an index as after a restart.
+fn reopen(disk: &SimStorage, root: &TreeRoot) -> ecotone_substrate::Result<(Index, PageAllocator)> {
     let environment = environment(disk);
     let file = PageFile::open(&environment, KEYSPACE)?;
-    let space = Space::new(&file)?;
+    let space = PageAllocator::new(&file)?;
     Ok((Index::open(&environment.memory, root, &space)?, space))
 }
 
@@ -166,12 +166,12 @@ fn check_equal(snapshot: &Snapshot, model: &Model) {
     assert!(snapshot.descend(&[0xff; 1025]).eq(model.clone().into_iter().rev()), "descending");
 }
 
-/// Compares everything that can be asked about a key.
+/// Compares all lookups around a key.
 fn check_around(snapshot: &Snapshot, model: &Model, key: &[u8]) {
     let owned = |(key, segment): (&Vec<u8>, &Segment)| (key.clone(), segment.clone());
     let up_to = || model.range(..=key.to_vec());
     let floor = up_to().next_back().map(owned).unwrap();
-    assert_eq!(snapshot.lookup(key), floor.1.home(0));
+    assert_eq!(snapshot.lookup(key), floor.1.page_pair(0));
     assert_eq!(snapshot.floor(key), floor);
     assert_eq!(snapshot.get(key), model.get(key).cloned());
     assert_eq!(snapshot.get(&floor.0), Some(floor.1.clone()));

@@ -3,59 +3,59 @@ use super::*;
 #[test]
 fn random_changes_match_the_model() {
     for (seed, keys) in [(1, Keys::Numbers), (2, Keys::Paths), (3, Keys::Long)] {
-        let mut world = World::new(seed);
+        let mut fixture = Fixture::new(seed);
         for step in 0..400 {
             let grow = step < 250;
             let (removed, inserted) =
-                (world.random.random_range(0..6), world.random.random_range(0..if grow { 16 } else { 4 }));
-            world.reorganise(keys, removed, inserted);
-            let attached = world.random.random_range(0..4);
-            world.attach(keys, attached);
+                (fixture.random.random_range(0..6), fixture.random.random_range(0..if grow { 16 } else { 4 }));
+            fixture.reorganise(keys, removed, inserted);
+            let attached = fixture.random.random_range(0..4);
+            fixture.attach(keys, attached);
             if step % 20 == 0 {
-                world.check(keys);
+                fixture.check(keys);
             }
         }
-        world.check(keys);
+        fixture.check(keys);
     }
 }
 
 #[test]
 fn an_index_shrinks_to_one_node_again() {
-    let mut world = World::new(4);
+    let mut fixture = Fixture::new(4);
     for keys in [Keys::Paths, Keys::Long] {
-        world.scatter(keys, 4000);
-        assert!(world.index.depth() > 1, "{} levels", world.index.depth());
-        while world.model.len() > 1 {
-            let remove = world.model.keys().skip(1).step_by(3).take(150).cloned().collect();
-            world.apply(Change { remove, ..Change::default() });
-            let (segments, nodes) = (world.index.segments(), world.index.nodes());
+        fixture.scatter(keys, 4000);
+        assert!(fixture.index.depth() > 1, "{} levels", fixture.index.depth());
+        while fixture.model.len() > 1 {
+            let remove = fixture.model.keys().skip(1).step_by(3).take(150).cloned().collect();
+            fixture.apply(IndexEdit { remove, ..IndexEdit::default() });
+            let (segments, nodes) = (fixture.index.segments(), fixture.index.nodes());
             assert!(nodes <= 10 + segments, "{nodes} nodes for {segments} segments");
         }
-        world.check(keys);
-        assert_eq!((world.index.depth(), world.index.nodes()), (1, 1));
+        fixture.check(keys);
+        assert_eq!((fixture.index.depth(), fixture.index.nodes()), (1, 1));
     }
 }
 
 #[test]
 fn a_whole_index_is_replaced_at_once() {
-    let mut world = World::new(5);
-    world.scatter(Keys::Numbers, 3000);
-    let remove = world.model.keys().cloned().collect();
-    let insert = vec![(vec![], world.segment()), (b"m".to_vec(), world.segment())];
-    world.apply(Change { remove, insert, attach: vec![] });
-    world.check(Keys::Numbers);
-    assert_eq!(world.index.nodes(), 1);
+    let mut fixture = Fixture::new(5);
+    fixture.scatter(Keys::Numbers, 3000);
+    let remove = fixture.model.keys().cloned().collect();
+    let insert = vec![(vec![], fixture.segment()), (b"m".to_vec(), fixture.segment())];
+    fixture.apply(IndexEdit { remove, insert, attach: vec![] });
+    fixture.check(Keys::Numbers);
+    assert_eq!(fixture.index.nodes(), 1);
 }
 
 #[test]
 fn old_snapshots_stay_as_they_were() {
-    let mut world = World::new(6);
+    let mut fixture = Fixture::new(6);
     let mut kept = Vec::new();
     for _ in 0..20 {
-        world.reorganise(Keys::Numbers, 5, 60);
-        kept.push((world.index.snapshot(), world.model.clone()));
+        fixture.reorganise(Keys::Numbers, 5, 60);
+        kept.push((fixture.index.snapshot(), fixture.model.clone()));
     }
-    world.check(Keys::Numbers);
+    fixture.check(Keys::Numbers);
     for (snapshot, model) in kept {
         check_equal(&snapshot, &model);
     }
@@ -63,17 +63,17 @@ fn old_snapshots_stay_as_they_were() {
 
 #[test]
 fn readers_see_whole_changes_only() {
-    let mut world = World::new(7);
-    world.scatter(Keys::Numbers, 2000);
+    let mut fixture = Fixture::new(7);
+    fixture.scatter(Keys::Numbers, 2000);
     let done = std::sync::atomic::AtomicBool::new(false);
-    let keys: Vec<_> = world.model.keys().skip(1).step_by(7).cloned().collect();
+    let keys: Vec<_> = fixture.model.keys().skip(1).step_by(7).cloned().collect();
     let ordering = std::sync::atomic::Ordering::Relaxed;
     std::thread::scope(|scope| {
-        let index = &world.index;
+        let index = &fixture.index;
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(ordering) {
-                    // Every change gives all these keys the same segment.
+                    // Every edit gives all these keys the same segment.
                     let snapshot = index.snapshot();
                     let pages: Vec<_> = keys.iter().map(|key| snapshot.lookup(key).page).collect();
                     assert!(
@@ -84,7 +84,7 @@ fn readers_see_whole_changes_only() {
         }
         for page in 10_000..10_200 {
             let insert = keys.iter().map(|key| (key.clone(), Segment::new(page))).collect();
-            let prepared = index.prepare(&Change { remove: keys.clone(), insert, attach: vec![] }).unwrap();
+            let prepared = index.prepare(&IndexEdit { remove: keys.clone(), insert, attach: vec![] }).unwrap();
             index.install(prepared);
         }
         done.store(true, ordering);
@@ -93,11 +93,11 @@ fn readers_see_whole_changes_only() {
 
 #[test]
 fn a_change_that_does_not_fit_is_refused() {
-    let mut world = World::new(8);
-    world.scatter(Keys::Numbers, 300);
-    let there = world.model.keys().nth(7).unwrap().clone();
+    let mut fixture = Fixture::new(8);
+    fixture.scatter(Keys::Numbers, 300);
+    let there = fixture.model.keys().nth(7).unwrap().clone();
     let (absent, segment) = (b"absent".to_vec(), Segment::new(1));
-    let change = |remove: &[&Vec<u8>], insert: &[&Vec<u8>]| Change {
+    let change = |remove: &[&Vec<u8>], insert: &[&Vec<u8>]| IndexEdit {
         remove: remove.iter().map(|key| key.to_vec()).collect(),
         insert: insert.iter().map(|key| (key.to_vec(), segment.clone())).collect(),
         attach: vec![],
@@ -111,47 +111,48 @@ fn a_change_that_does_not_fit_is_refused() {
         change(&[&vec![]], &[&absent]),
     ];
     for change in refused {
-        assert!(world.index.prepare(&change).is_err(), "{change:?}");
+        assert!(fixture.index.prepare(&change).is_err(), "{change:?}");
     }
-    assert_eq!(world.index.prepare(&Change::default()).unwrap().replaced.len(), 0);
-    world.check(Keys::Numbers);
+    assert_eq!(fixture.index.prepare(&IndexEdit::default()).unwrap().replaced.len(), 0);
+    fixture.check(Keys::Numbers);
 }
 
 #[test]
 #[should_panic(expected = "between prepare and install")]
 fn a_stale_change_is_not_installed() {
-    let world = World::new(9);
-    let change = |key: &[u8]| Change { insert: vec![(key.to_vec(), Segment::new(5))], ..Change::default() };
-    let (first, second) = (world.index.prepare(&change(b"a")).unwrap(), world.index.prepare(&change(b"b")).unwrap());
-    world.index.install(first);
-    world.index.install(second);
+    let fixture = Fixture::new(9);
+    let change = |key: &[u8]| IndexEdit { insert: vec![(key.to_vec(), Segment::new(5))], ..IndexEdit::default() };
+    let (first, second) =
+        (fixture.index.prepare(&change(b"a")).unwrap(), fixture.index.prepare(&change(b"b")).unwrap());
+    fixture.index.install(first);
+    fixture.index.install(second);
 }
 
 #[test]
 fn a_segment_costs_at_most_32_bytes() {
-    let mut world = World::new(10);
-    let numbers: std::collections::BTreeSet<u64> = (0..30_000).map(|_| world.random.random()).collect();
+    let mut fixture = Fixture::new(10);
+    let numbers: std::collections::BTreeSet<u64> = (0..30_000).map(|_| fixture.random.random()).collect();
     let mut shuffled: Vec<u64> = numbers.into_iter().collect();
-    rand::seq::SliceRandom::shuffle(&mut shuffled[..], &mut world.random);
+    rand::seq::SliceRandom::shuffle(&mut shuffled[..], &mut fixture.random);
     for (i, number) in shuffled.into_iter().enumerate() {
         let insert = vec![(number.to_be_bytes().to_vec(), Segment::new(i as u32 + 1))];
-        world.index.install(world.index.prepare(&Change { insert, ..Change::default() }).unwrap());
+        fixture.index.install(fixture.index.prepare(&IndexEdit { insert, ..IndexEdit::default() }).unwrap());
     }
-    let bytes = world.index.bytes() as f64 / world.index.segments() as f64;
-    println!("random inserts: {bytes:.1} bytes a segment, depth {}", world.index.depth());
+    let bytes = fixture.index.bytes() as f64 / fixture.index.segments() as f64;
+    println!("random inserts: {bytes:.1} bytes a segment, depth {}", fixture.index.depth());
     assert!(bytes <= 32.0, "{bytes:.1} bytes a segment");
 }
 
 #[test]
 fn appending_fills_the_nodes() {
     for chunk in [1, 40, 5000] {
-        let world = World::new(11);
+        let fixture = Fixture::new(11);
         let keys: Vec<u32> = (1..=20_000).collect();
         for part in keys.chunks(chunk) {
             let insert = part.iter().map(|key| (key.to_be_bytes().to_vec(), Segment::new(*key))).collect();
-            world.index.install(world.index.prepare(&Change { insert, ..Change::default() }).unwrap());
+            fixture.index.install(fixture.index.prepare(&IndexEdit { insert, ..IndexEdit::default() }).unwrap());
         }
-        let bytes = world.index.bytes() as f64 / 20_001.0;
+        let bytes = fixture.index.bytes() as f64 / 20_001.0;
         println!("appended by {chunk}: {bytes:.1} bytes a segment");
         assert!(bytes < 22.0, "appended by {chunk}: {bytes:.1} bytes a segment");
     }
@@ -159,18 +160,18 @@ fn appending_fills_the_nodes() {
 
 #[test]
 fn all_memory_is_accounted_for_and_comes_back() {
-    let mut world = World::new(12);
-    world.scatter(Keys::Paths, 3000);
-    let leased = |world: &World| world.memory.usage().iter().find(|(name, _)| *name == "page index").unwrap().1;
-    let pages = usize::try_from(world.index.nodes()).unwrap() * 4096;
-    assert_eq!(leased(&world), pages);
-    assert!((pages..pages + pages / 20).contains(&world.index.bytes()), "{} for {pages}", world.index.bytes());
-    let snapshot = world.index.snapshot();
-    let remove = world.model.keys().skip(1).cloned().collect();
-    world.apply(Change { remove, ..Change::default() });
-    assert_eq!(leased(&world), pages + 4096);
+    let mut fixture = Fixture::new(12);
+    fixture.scatter(Keys::Paths, 3000);
+    let leased = |fixture: &Fixture| fixture.memory.usage().iter().find(|(name, _)| *name == "page index").unwrap().1;
+    let pages = usize::try_from(fixture.index.nodes()).unwrap() * 4096;
+    assert_eq!(leased(&fixture), pages);
+    assert!((pages..pages + pages / 20).contains(&fixture.index.bytes()), "{} for {pages}", fixture.index.bytes());
+    let snapshot = fixture.index.snapshot();
+    let remove = fixture.model.keys().skip(1).cloned().collect();
+    fixture.apply(IndexEdit { remove, ..IndexEdit::default() });
+    assert_eq!(leased(&fixture), pages + 4096);
     drop(snapshot);
-    assert_eq!(leased(&world), 4096);
+    assert_eq!(leased(&fixture), 4096);
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn want_of_memory_changes_nothing() {
     let memory = Memory::new(1 << 20);
     let index = Index::create(&memory, Segment::new(1)).unwrap();
     let insert = (0..100_000_u32).map(|key| (key.to_be_bytes().to_vec(), Segment::new(2))).collect();
-    assert!(index.prepare(&Change { insert, ..Change::default() }).is_err());
+    assert!(index.prepare(&IndexEdit { insert, ..IndexEdit::default() }).is_err());
     assert_eq!((index.nodes(), index.snapshot().ascend(&[]).count()), (1, 1));
     assert!(index.bytes() < 2 * 4096);
 }

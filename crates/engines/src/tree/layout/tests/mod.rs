@@ -1,26 +1,26 @@
-//! Plans of all kinds of records: every page fits, and every key is placed where its page is.
+//! Plans of many kinds of records: every page fits, and every key is placed on its page.
 
 mod sets;
 
 use ecotone_substrate::{
     limits::MAX_KEY,
-    page::{PageKind, Place},
+    page::{PageAddress, PageKind},
 };
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
-use crate::tree::merge::{Shape, build};
+use crate::tree::merge::{PageSpec, build};
 
-const GOALS: Goals = Goals { fill: Fill::Even(90), most_pages: 16, model: Model::Optimal };
+const GOALS: FillPolicy = FillPolicy { fill: FillFactor::Even(90), most_pages: 16, model: Model::Optimal };
 
-/// The upper fences of all pages of a plan, in their order.
-fn uppers<'a>(plan: &'a [Planned], upper: Option<&'a [u8]>) -> impl Iterator<Item = Option<&'a [u8]>> {
+/// The upper fences of all pages of a plan, in order.
+fn uppers<'a>(plan: &'a [SegmentPlan], upper: Option<&'a [u8]>) -> impl Iterator<Item = Option<&'a [u8]>> {
     let lowers = plan.iter().flat_map(|planned| &planned.pages).skip(1).map(|part| Some(part.lower.as_slice()));
     lowers.chain([upper])
 }
 
-/// Builds every page, and asks every placement for records, fences and keys between them.
-fn check(records: &Records, lower: &[u8], upper: Option<&[u8]>, goals: &Goals, plan: &[Planned]) {
+/// Builds every page, and checks every placement for records, fences and keys between them.
+fn check(records: &Records, lower: &[u8], upper: Option<&[u8]>, goals: &FillPolicy, plan: &[SegmentPlan]) {
     let mut next = 0;
     let mut uppers = uppers(plan, upper);
     assert_eq!(plan[0].pages[0].lower, lower);
@@ -32,9 +32,9 @@ fn check(records: &Records, lower: &[u8], upper: Option<&[u8]>, goals: &Goals, p
             assert!(upper.is_none_or(|upper| part.lower.as_slice() < upper), "{part:?} ends at {upper:?}");
             assert_eq!(part.records.start, next);
             next = part.records.end;
-            let shape = Shape { kind: PageKind::Base, related: 0, lower: &part.lower, upper };
+            let shape = PageSpec { kind: PageKind::Base, related: 0, lower: &part.lower, upper };
             let content = part.records.clone().map(|at| records.get(at));
-            build(&mut [0; 4096], Place { file: 1, page: 1 }, shape, content, 1);
+            build(&mut [0; 4096], PageAddress { file: 1, page: 1 }, shape, content, 1);
             let segment = &planned.pages[0].lower;
             let page = |key: &[u8]| usize::from(planned.placement.page(segment, key, pages));
             if position > 0 {
@@ -59,7 +59,7 @@ fn check(records: &Records, lower: &[u8], upper: Option<&[u8]>, goals: &Goals, p
     assert_eq!(next, records.len());
 }
 
-fn checked(records: &Records, lower: &[u8], upper: Option<&[u8]>, goals: &Goals) -> [Vec<Planned>; 2] {
+fn checked(records: &Records, lower: &[u8], upper: Option<&[u8]>, goals: &FillPolicy) -> [Vec<SegmentPlan>; 2] {
     [spread, fill_up].map(|plan| {
         let planned = plan(records, lower, upper, goals);
         check(records, lower, upper, goals, &planned);
@@ -67,11 +67,11 @@ fn checked(records: &Records, lower: &[u8], upper: Option<&[u8]>, goals: &Goals)
     })
 }
 
-fn counts(plan: &[Planned]) -> Vec<usize> {
+fn counts(plan: &[SegmentPlan]) -> Vec<usize> {
     plan.iter().flat_map(|planned| &planned.pages).map(|part| part.records.len()).collect()
 }
 
-fn has_line(planned: &Planned) -> bool {
+fn has_line(planned: &SegmentPlan) -> bool {
     matches!(planned.placement, Placement::Line { .. })
 }
 
@@ -84,15 +84,15 @@ fn pages_are_even_and_fit() {
     assert!(sizes.len() == 4 && sizes.iter().all(|size| (24..=26).contains(size)), "{sizes:?}");
 }
 
-/// Of density 1/x² on [1/2, 1] the part below x is 2 - 1/x. A page may miss its target by a twentieth.
+/// For density 1/x² on [1/2, 1] the part below x is 2 - 1/x. A page may miss its target by a twentieth.
 #[test]
 fn spread_pages_have_the_density_of_the_sound_remedy_and_no_lines() {
     let mut records = Records::default();
     (0..40_000u64).for_each(|i| records.push(&(i * 1000).to_be_bytes(), &[7; 40]));
-    let goals = Goals { fill: Fill::Spread { most: 100, seed: 3 }, ..GOALS };
+    let goals = FillPolicy { fill: FillFactor::Spread { most: 100, seed: 3 }, ..GOALS };
     let [spread, _] = checked(&records, &[], None, &goals);
     assert!(!spread.iter().any(has_line) && spread.len() < counts(&spread).len() / 10);
-    let [full, _] = checked(&records, &[], None, &Goals { fill: Fill::Even(100), ..GOALS });
+    let [full, _] = checked(&records, &[], None, &FillPolicy { fill: FillFactor::Even(100), ..GOALS });
     let full = *counts(&full).iter().max().unwrap() as f64;
     let parts: Vec<f64> = counts(&spread).into_iter().map(|count| count as f64 / full).collect();
     for x in [0.45, 0.6, 0.7, 0.8, 0.9] {
@@ -121,8 +121,9 @@ fn the_largest_records_and_fences_fit() {
         records.push(&key, &[1; 876]);
     }
     let upper = [b'k'; MAX_KEY];
-    let goals = [Fill::Even(1), Fill::Even(90), Fill::Even(100), Fill::Spread { most: 100, seed: 1 }]
-        .map(|fill| Goals { fill, ..GOALS });
+    let goals =
+        [FillFactor::Even(1), FillFactor::Even(90), FillFactor::Even(100), FillFactor::Spread { most: 100, seed: 1 }]
+            .map(|fill| FillPolicy { fill, ..GOALS });
     for goals in &goals {
         checked(&records, &[], None, goals);
         checked(&records, &[], Some(&upper), goals);
@@ -132,7 +133,8 @@ fn the_largest_records_and_fences_fit() {
 
 #[test]
 fn nothing_is_one_empty_page() {
-    let empty = Planned { placement: Placement::Single, pages: vec![Part { lower: b"a".to_vec(), records: 0..0 }] };
+    let empty =
+        SegmentPlan { placement: Placement::Single, pages: vec![PagePlan { lower: b"a".to_vec(), records: 0..0 }] };
     assert_eq!(checked(&Records::default(), b"a", Some(b"b"), &GOALS), [vec![empty.clone()], vec![empty]]);
 }
 
@@ -142,7 +144,7 @@ fn even_steps_are_lines_of_the_most_pages() {
         let mut records = Records::default();
         (0..3000u64).for_each(|i| records.push(&(i * step).to_be_bytes(), &vec![7; bytes]));
         for model in [Model::Optimal, Model::Greedy] {
-            let [_, filled] = checked(&records, &[], None, &Goals { model, ..GOALS });
+            let [_, filled] = checked(&records, &[], None, &FillPolicy { model, ..GOALS });
             let whole = counts(&filled).len() / 16;
             let kinds: Vec<_> =
                 filled[..whole].iter().map(|planned| (has_line(planned), planned.pages.len())).collect();
@@ -158,7 +160,7 @@ fn even_steps_are_lines_of_the_most_pages() {
 fn one_page_at_most_makes_no_segments_of_several() {
     let mut records = Records::default();
     (0..3000u64).for_each(|i| records.push(&i.to_be_bytes(), &[7; 56]));
-    for plan in checked(&records, &[], None, &Goals { most_pages: 1, ..GOALS }) {
+    for plan in checked(&records, &[], None, &FillPolicy { most_pages: 1, ..GOALS }) {
         assert!(plan.iter().all(|planned| planned.placement == Placement::Single));
     }
 }
@@ -189,9 +191,9 @@ fn random_records_are_placed_where_they_lie() {
         let mut records = Records::default();
         keys.iter().for_each(|key| records.push(key, &vec![1; random.random_range(0..longest)]));
         let most = if seed % 5 == 0 { random.random_range(1..=100) } else { 90 };
-        let fill = if seed % 6 == 1 { Fill::Spread { most, seed } } else { Fill::Even(most) };
+        let fill = if seed % 6 == 1 { FillFactor::Spread { most, seed } } else { FillFactor::Even(most) };
         let most_pages = if seed % 7 == 0 { random.random_range(1..=16) } else { 16 };
-        let goals = Goals { fill, most_pages, model: if seed % 3 == 0 { Model::Greedy } else { Model::Optimal } };
+        let goals = FillPolicy { fill, most_pages, model: if seed % 3 == 0 { Model::Greedy } else { Model::Optimal } };
         let last = keys[keys.len() - 1].clone();
         let (lower, upper) =
             if seed % 2 == 0 { (vec![], None) } else { (keys[0].clone(), Some([&last[..], &[0]].concat())) };

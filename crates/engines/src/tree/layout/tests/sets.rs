@@ -1,4 +1,4 @@
-//! What plans make of real keys: how large the index gets, and how many pages they take.
+//! Plans of real keys: the size of the index, and the number of pages.
 
 use std::{
     fs::File,
@@ -12,12 +12,12 @@ use ruzstd::decoding::StreamingDecoder;
 use super::*;
 use crate::tree::index::Segment;
 
-/// Keys of a set that are looked at.
+/// Keys that are used of a set.
 const KEYS: usize = 60_000;
 /// Bytes of records that a bulk load plans at a time.
 const CHUNK: usize = 192 * 4096;
 
-/// A packed file of the repository, or of the data beside it; says so if it is not there.
+/// Opens a compressed file of the repository, or of the data beside it; prints a message if it is missing.
 #[expect(clippy::disallowed_methods, reason = "test data is no part of a store")]
 fn open(name: &str) -> Option<StreamingDecoder<File, ruzstd::decoding::FrameDecoder>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -28,7 +28,7 @@ fn open(name: &str) -> Option<StreamingDecoder<File, ruzstd::decoding::FrameDeco
     file.map(|file| StreamingDecoder::new(file).expect("it is packed"))
 }
 
-/// Ascending integers that are stored as differences, from behind the first of them.
+/// Ascending integers that are stored as differences, without the first one.
 fn differences(name: &str) -> Option<Vec<Vec<u8>>> {
     let mut bytes = Vec::new();
     open(name)?.take(8 * 8 * KEYS as u64).read_to_end(&mut bytes).expect("it can be read");
@@ -51,7 +51,7 @@ fn paths() -> Option<Vec<Vec<u8>>> {
 }
 
 fn uniform() -> Option<Vec<Vec<u8>>> {
-    // As dense as twenty million keys are.
+    // As dense as twenty million keys in the whole range.
     let mut random = SmallRng::seed_from_u64(5);
     let mut keys: Vec<u64> = (0..KEYS).map(|_| random.random_range(0..u64::MAX / 20_000_000 * KEYS as u64)).collect();
     keys.sort_unstable();
@@ -59,8 +59,8 @@ fn uniform() -> Option<Vec<Vec<u8>>> {
     Some(keys.iter().map(|key| (key + (1 << 60)).to_be_bytes().to_vec()).collect())
 }
 
-/// Records of so many bytes, but never of less than the key; 0 stands for sizes from 8 to 1000 bytes, small ones being
-/// the most frequent.
+/// Length of a value such that the record has `record` bytes, or 0 if the key is longer; `record` 0 stands for lengths
+/// from 8 to 1000 bytes, of which small ones are the most frequent.
 fn value_len(random: &mut SmallRng, key: &[u8], record: usize) -> usize {
     match record {
         0 => (8.0 * (random.random::<f64>() * 4.8).exp()) as usize,
@@ -73,14 +73,14 @@ struct Loaded {
     /// Lower fences and encoded lengths of the index entries.
     entries: Vec<(Vec<u8>, usize)>,
     pages: usize,
-    /// Pages of segments that have several.
+    /// Pages of segments with several pages.
     grouped: usize,
     /// Pages of segments with a line.
     on_lines: usize,
 }
 
 impl Loaded {
-    fn add(&mut self, planned: &Planned) {
+    fn add(&mut self, planned: &SegmentPlan) {
         let pages = planned.pages.len();
         let mut w = ecotone_substrate::codec::Writer::new();
         Segment::placed(1, pages as u8, planned.placement.clone()).encode(&mut w);
@@ -90,7 +90,7 @@ impl Loaded {
         self.on_lines += if has_line(planned) { pages } else { 0 };
     }
 
-    /// Bytes of the entries in full nodes, each without the prefix that it shares with those of its node.
+    /// Bytes of the entries in full nodes, each without the prefix that the entries of its node share.
     fn index_bytes(&self) -> usize {
         let (mut total, mut node) = (0, 0..0);
         let bytes = |node: &Range<usize>| {
@@ -111,8 +111,8 @@ impl Loaded {
     }
 }
 
-/// Loads keys in their order, as a bulk load does: a chunk at a time, which takes the last segment along.
-fn load(keys: &[Vec<u8>], record: usize, goals: &Goals) -> Loaded {
+/// Loads keys in order, as a bulk load does: chunk by chunk, each together with the last segment.
+fn load(keys: &[Vec<u8>], record: usize, goals: &FillPolicy) -> Loaded {
     let mut random = SmallRng::seed_from_u64(3);
     let mut loaded = Loaded::default();
     let (mut chunk, mut lower) = (Records::default(), Vec::new());
@@ -137,14 +137,14 @@ fn load(keys: &[Vec<u8>], record: usize, goals: &Goals) -> Loaded {
     loaded
 }
 
-/// Loads keys with records of 64 and 1024 bytes and of mixed sizes; the index is at most `most` percent of one with an
-/// entry for each page.
+/// Loads keys with records of 64 and 1024 bytes and of mixed sizes, and checks that the index has at most `most`
+/// percent of the size of an index with an entry for each page.
 fn check(name: &str, keys: Option<Vec<Vec<u8>>>, most: usize) {
     let Some(keys) = keys else { return };
     for record in [64, 1024, 0] {
-        let single = load(&keys, record, &Goals { most_pages: 1, ..GOALS });
+        let single = load(&keys, record, &FillPolicy { most_pages: 1, ..GOALS });
         for model in [Model::Optimal, Model::Greedy] {
-            let loaded = load(&keys, record, &Goals { model, ..GOALS });
+            let loaded = load(&keys, record, &FillPolicy { model, ..GOALS });
             let percent = |part: usize, whole: usize| part as f64 * 100.0 / whole as f64;
             let index = percent(loaded.index_bytes(), single.index_bytes());
             let (pages, grouped) = (percent(loaded.pages, single.pages), percent(loaded.grouped, loaded.pages));

@@ -1,4 +1,4 @@
-//! One group of blocks: its line, its grid, its deviations (`docs/format/lsm.md`, "Linear").
+//! One group of blocks of a linear index: its line, its grid, its deviations (`docs/format/lsm.md`, "Linear").
 
 use ecotone_substrate::search::partition_near;
 
@@ -10,11 +10,11 @@ use super::{
     HEAD,
 };
 
-/// Ties of a group may cost a key this part of a read, unless its grid cannot be finer.
+/// The grid is made finer while the ties of a group cost more than one read for this many records.
 const COST: u64 = 128;
-/// Wider deviations are stored around zero.
+/// Deviations of more bits are stored around zero; narrower ones above the smallest.
 const NARROW: u32 = 22;
-/// Bits of the field that has the smallest deviation.
+/// Bits of the head's field for the smallest deviation.
 const LEAST_BITS: u32 = 24;
 
 /// The digest of the first key.
@@ -23,13 +23,13 @@ pub(super) fn base(head: &[u8; HEAD]) -> u64 {
     u64::from_le_bytes(*head.first_chunk().expect("a head is longer"))
 }
 
-/// Where the deviations begin.
+/// The offset of the deviations.
 #[inline]
 pub(super) fn body_at(head: &[u8; HEAD]) -> usize {
     4 * u32::from_le_bytes([head[8], head[9], head[10], 0]) as usize
 }
 
-/// Bytes of the deviations; none if shift or width cannot be.
+/// Bytes of the deviations; `None` if the shift or the width is invalid.
 pub(super) fn body_bytes(head: &[u8; HEAD], blocks: usize) -> Option<usize> {
     let (shift, width) = (head[11], u32::from(head[12]));
     let least_is_zero = width <= NARROW || head[13..] == [0; 3];
@@ -37,11 +37,11 @@ pub(super) fn body_bytes(head: &[u8; HEAD], blocks: usize) -> Option<usize> {
         .then(|| (blocks.saturating_sub(1) * width as usize).div_ceil(8))
 }
 
-/// From the first digest of a group to that of the next, over so many blocks.
+/// The line from the first digest of a group to that of the next, over the blocks of the group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line {
     base: u64,
-    /// What a whole group would span.
+    /// The span of digests of a full group.
     span: u128,
     log: u8,
 }
@@ -54,19 +54,19 @@ impl Line {
         Line { base, span: if is_whole { span } else { (span << log) / blocks as u128 }, log }
     }
 
-    /// The place on the grid that the line gives the separator before a block.
+    /// The grid point that the line predicts for the separator before a block.
     #[inline]
     fn predicted(self, block: usize, shift: u8) -> i128 {
         (((self.span * block as u128) >> self.log) >> shift) as i128
     }
 
-    /// The place of a digest, which is not below the first.
+    /// The grid point of a digest, which is at or above the first.
     #[inline]
     fn number(self, digest: u64, shift: u8) -> i128 {
         i128::from(digest.saturating_sub(self.base) >> shift)
     }
 
-    /// The block that the line gives a digest.
+    /// The block that the line predicts for a digest.
     #[inline]
     fn guess(self, digest: u64) -> usize {
         let blocks = digest.saturating_sub(self.base) as f64 / self.span as f64 * f64::from(1_u32 << self.log);
@@ -74,21 +74,21 @@ impl Line {
     }
 }
 
-/// A group that is learned.
+/// A group that is being built.
 #[derive(Debug)]
 pub(super) struct Draft {
     base: u64,
     shift: u8,
     width: u32,
-    /// In the field of the head.
+    /// The smallest deviation, for the head.
     least: i32,
     stored: Vec<u64>,
-    /// Reads that ties cost if every record is read once.
+    /// Extra reads that ties cost if every record is read once.
     pub(super) cost: u64,
 }
 
 impl Draft {
-    /// The coarsest grid whose ties cost little enough. None if deviations are too large.
+    /// A group with the coarsest grid whose ties cost little enough. `None` if deviations are too large.
     pub(super) fn new(blocks: &[Bounds], line: Line) -> Option<Draft> {
         let records: u64 = blocks.iter().map(|bounds| u64::from(bounds.records)).sum();
         let spacing = line.span >> line.log;
@@ -110,7 +110,7 @@ impl Draft {
         bits::pack(self.width, self.stored.iter().copied())
     }
 
-    /// Its head, with the place of the deviations.
+    /// Its head; `at` is the offset of its deviations.
     pub(super) fn head(&self, at: usize) -> [u8; HEAD] {
         let mut head = [0; HEAD];
         head[..8].copy_from_slice(&self.base.to_le_bytes());
@@ -121,15 +121,15 @@ impl Draft {
     }
 }
 
-/// The number of the separator of two blocks: the lowest one that lies between them; if they tie, as an error, that of
-/// the right one's first key.
+/// The number of the separator of two blocks: the lowest grid point between them. If they tie, the error is the number
+/// of the right block's first key.
 fn separator(pair: &[Bounds], line: Line, shift: u8) -> Result<i128, i128> {
     let [left, right] = pair else { return Err(0) };
     let (lowest, first) = (line.number(left.last, shift) + 1, line.number(right.first, shift));
     if lowest <= first { Ok(lowest) } else { Err(first) }
 }
 
-/// How many records of left blocks have the number of the right one's first key, about.
+/// The estimated number of records of left blocks that have the number of the right block's first key.
 fn ties(blocks: &[Bounds], line: Line, shift: u8) -> u64 {
     let cost = |pair: &[Bounds]| match separator(pair, line, shift) {
         Ok(_) => 0,
@@ -138,7 +138,8 @@ fn ties(blocks: &[Bounds], line: Line, shift: u8) -> u64 {
     blocks.windows(2).map(cost).sum()
 }
 
-/// How many records of a block have this digest or a higher one, if they lie evenly; at least the last one.
+/// The estimated number of records of a block at or above a digest, if records are evenly spread; at least the last
+/// one.
 fn records_from(bounds: Bounds, digest: u64) -> u64 {
     let Bounds { first, last, records } = bounds;
     let (whole, part) = (u128::from(last - first), u128::from(last.saturating_sub(digest.max(first))));
@@ -146,7 +147,7 @@ fn records_from(bounds: Bounds, digest: u64) -> u64 {
     1 + (part * others).checked_div(whole).unwrap_or(others) as u64
 }
 
-/// Width of the deviations, and what the head says about the smallest.
+/// The width of the deviations, and the smallest one for the head.
 fn measure(deviations: &[i128]) -> Option<(u32, i32)> {
     let (least, most) = (deviations.iter().min().copied().unwrap_or(0), deviations.iter().max().copied().unwrap_or(0));
     let bits = |number: i128| i128::BITS - number.leading_zeros();
@@ -168,7 +169,7 @@ fn origin(width: u32, least: i32) -> i128 {
     if width > NARROW { -(1 << (width - 1)) } else { least.into() }
 }
 
-/// A group of an index in memory.
+/// A group of an index in memory. Its deviations are unpacked on use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Group<'a> {
     line: Line,
@@ -180,7 +181,7 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// With its deviations at the beginning of `body`.
+    /// A group whose deviations are at the beginning of `body`.
     #[inline]
     pub(super) fn new(line: Line, head: &[u8; HEAD], blocks: usize, body: &'a [u8]) -> Group<'a> {
         let (shift, width) = (head[11], u32::from(head[12]));
@@ -199,14 +200,14 @@ impl<'a> Group<'a> {
         self.line.predicted(block, self.shift) + self.origin + i128::from(bits::unpack(self.width, shift, look))
     }
 
-    /// The last block whose number is not above that of a digest.
+    /// The last block whose number is at or below that of a digest.
     #[inline]
     pub(super) fn last_up_to(&self, digest: u64) -> usize {
         let wanted = self.line.number(digest, self.shift);
         partition_near(self.blocks, self.line.guess(digest) + 1, |block| self.number(block) <= wanted).saturating_sub(1)
     }
 
-    /// How many blocks have numbers below that of a digest.
+    /// The number of blocks with numbers below that of a digest.
     #[inline]
     pub(super) fn blocks_below(&self, digest: u64) -> usize {
         let wanted = self.line.number(digest, self.shift);
