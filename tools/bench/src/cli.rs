@@ -120,7 +120,8 @@ pub(crate) struct RunOptions {
     pub(crate) workload: Workload,
     /// Workloads to measure after it in the stores that stay open, all rounds of one before the next, each with so many
     /// operations or as --operations or --seconds say; the warm-up is of --workload alone.
-    #[arg(long, value_name = "WORKLOAD[:OPERATIONS]", value_parser = WorkloadStep::parse, value_delimiter = ',', requires = "stay_open", conflicts_with = "trace")]
+    #[arg(long, value_name = "WORKLOAD[:OPERATIONS]", value_parser = WorkloadStep::parse, value_delimiter = ',',
+        requires = "stay_open", conflicts_with = "trace")]
     pub(crate) then: Vec<WorkloadStep>,
     /// Which records the operations are for; the default is the workload's usual one.
     #[arg(long, value_enum)]
@@ -248,8 +249,10 @@ mod tests {
 
     #[test]
     fn the_published_flags_are_taken() {
-        let line = "ecotone-bench run --store tree,null --rounds 2 --workload c --distribution zipfian --theta 0.99 --records 5 --operations 6 --key-size 8 \
-                    --value-size 56 --threads 8 --batch 32 --rate 100 --durability none --warmup 7 --memory 64MiB --dir d --keys k.u64 \
+        let line = "ecotone-bench run --store tree,null --rounds 2 --workload c --distribution zipfian --theta 0.99 \
+            --records 5 --operations 6 --key-size 8 \
+                    --value-size 56 --threads 8 --batch 32 --rate 100 --durability none --warmup 7 --memory 64MiB \
+                    --dir d --keys k.u64 \
                     --set fill=80 --set neighbours=3 --cgroup-memory none --hang-seconds 5 --stay-open --json";
         let Command::Run(options) = Cli::try_parse_from(line.split_whitespace()).unwrap().command else {
             panic!("run")

@@ -13,8 +13,12 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 all is well, 1 an error (also a key that `get` does not find, damage that `verify` finds, and lines that `load` left out),
-2 wrong use, 3 `repair` could not restore everything.
+Exit codes:
+  0  success
+  1  an error; also a key that `get` does not find, damage that `verify` finds, lines that `load` left out
+  2  wrong use
+  3  `repair` could not restore everything
+
 ECOTONE_LOG sets what is logged to standard error: error, warn (default), info, debug, trace.";
 
 /// An embedded key-value store for data several times larger than memory.

@@ -18,14 +18,14 @@ use super::{
     hints::bounds,
     insert,
     policy::{Policy, clip},
-    task::{Target, Reason, Task},
+    task::{Reason, Target, Task},
 };
 use crate::{
     engine::{Hint, Range, RangeShape, Shared},
     lsm::{
         Split,
         keyspace::LsmKeyspace,
-        page_tier::{FlushCandidate, RangeSize, ScanReport},
+        pages::tier::{FlushCandidate, RangeSize, ScanReport},
         store::Lsm,
     },
 };

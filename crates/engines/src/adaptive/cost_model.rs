@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::task::Target;
-use crate::lsm::page_tier::{RangeSize, ScanReport};
+use crate::lsm::pages::tier::{RangeSize, ScanReport};
 
 /// Nanoseconds of processor for a seek in one source of a scan, for a read request of one thread to the disk, for a
 /// record in a merge of several sources, and for passing a superseded record.

@@ -7,7 +7,7 @@ use ecotone_substrate::Result;
 use super::{AdaptiveOptions, blob::Blob, controller::Controller, keyspace::AdaptiveKeyspace, page_tier::TreePages};
 use crate::{
     engine::{AnyEngine, Context, EngineCheckpoint, EngineFactory},
-    lsm::{self, LsmFamily, manifest::LevelManifest, page_tier::LsmDeps},
+    lsm::{self, LsmFamily, manifest::LevelManifest, pages::tier::LsmDeps},
     tree::{Tree, TreeFamily, page_allocator::PageFile},
 };
 

@@ -8,7 +8,7 @@ use ecotone_substrate::{Result, memory::Component};
 use super::{controller::Controller, insert::Insert};
 use crate::{
     engine::{Cursor, Ordered, Range, VisitValue},
-    lsm::page_tier::{CopiedRecord, FlushCandidate, PageTier, ScanReport},
+    lsm::pages::tier::{CopiedRecord, FlushCandidate, PageTier, ScanReport},
     tree::Tree,
 };
 

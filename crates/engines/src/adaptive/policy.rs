@@ -9,11 +9,11 @@ use super::{
     hints::Hints,
     range_part::RangePart,
     scan_stats::{KeyRange, ScanStats},
-    task::{Target, Reason, Task},
+    task::{Reason, Target, Task},
 };
 use crate::{
     engine::Hint,
-    lsm::{Split, manifest::PagedRange, page_tier::RangeSize, store::Lsm},
+    lsm::{Split, manifest::PagedRange, pages::tier::RangeSize, store::Lsm},
 };
 
 /// A gap between a range and other pages is converted with the range if it costs at most this share of the range's

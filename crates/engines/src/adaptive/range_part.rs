@@ -1,6 +1,6 @@
 //! Splits a candidate range into parts that the policy converts separately (decision 14, "Merging").
 
-use crate::lsm::{Split, page_tier::RangeSize, store::Lsm};
+use crate::lsm::{Split, pages::tier::RangeSize, store::Lsm};
 
 /// A part of a range.
 #[derive(Debug)]

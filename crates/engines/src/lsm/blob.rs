@@ -2,7 +2,7 @@
 
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
-use super::{manifest::LevelManifest, options::LsmOptions};
+use crate::lsm::{manifest::LevelManifest, options::LsmOptions};
 
 /// The version of the format.
 const FORM: u8 = 1;

@@ -5,13 +5,13 @@ use std::{iter, ops::Bound, sync::Arc};
 
 use ecotone_substrate::{Result, Seq, memory::Component};
 
-use super::{
-    compaction::output_splitter::OutputSplitter,
+use crate::lsm::{
+    cache::table_reader::TableReader,
+    compaction::inputs::output_splitter::OutputSplitter,
+    flush::run_builder::{self, RunBuilder},
     manifest::{RunId, VersionEdit},
-    run_builder::{self, RunBuilder},
-    scan::Scan,
+    read::iterator::Scan,
     store::Lsm,
-    table_reader::TableReader,
     version::{TableMeta, Version},
 };
 use crate::{

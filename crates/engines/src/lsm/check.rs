@@ -4,8 +4,8 @@ use std::{ops::Bound, sync::Arc};
 
 use ecotone_substrate::{Result, memory::Component};
 
-use super::{scan::Scan, store::Lsm};
 use crate::engine::{Check, Cursor};
+use crate::lsm::{read::iterator::Scan, store::Lsm};
 
 impl Lsm {
     /// Reads and checks everything. Writers go on meanwhile.

@@ -1,6 +1,6 @@
 //! Statistics of one LSM keyspace.
 
-use super::{store::Lsm, table_reader::TableReader};
+use crate::lsm::{cache::table_reader::TableReader, store::Lsm};
 use crate::{engine::Stats, record_cache::RecordCache, write_delay};
 
 impl Lsm {

@@ -5,9 +5,9 @@ use std::{sync::Arc, thread};
 use ecotone_substrate::{Result, storage::FileId};
 use ecotone_sys::primitive::Once;
 
-use super::{
-    blob, keyspace::LsmKeyspace, manifest::LevelManifest, memtable_pool::MemtablePool, options::LsmOptions,
-    page_tier::LsmDeps, read_checker::ReadChecker, table_cache::TableCache, version_set::VersionSet,
+use crate::lsm::{
+    blob, cache::table_cache::TableCache, checker::ReadChecker, keyspace::LsmKeyspace, manifest::LevelManifest,
+    memtable::pool::MemtablePool, options::LsmOptions, pages::tier::LsmDeps, version::version_set::VersionSet,
 };
 use crate::{
     engine::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared},

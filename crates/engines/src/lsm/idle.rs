@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::{Seq, scheduler::Tick};
 
-use super::{store::Lsm, table_reader::TableReader, version::Version};
+use crate::lsm::{cache::table_reader::TableReader, store::Lsm, version::Version};
 use crate::{engine::Stats, idle::MIN_GARBAGE_BYTES};
 
 /// Use counters of the keyspace and of its record cache.

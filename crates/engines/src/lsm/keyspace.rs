@@ -4,17 +4,15 @@ use std::sync::{Arc, OnceLock};
 
 use ecotone_substrate::{Error, Result, Seq, memory::Component, storage::FileId};
 
-use super::{
+use crate::lsm::{
+    cache::table_reader::TableReader,
+    checker::ReadChecker,
     family::Tuning,
-    memtable_pool::MemtablePool,
-    page_tier::LsmDeps,
-    read_checker::ReadChecker,
-    scan::Scan,
-    slab_reserve::Reservation,
+    memtable::{pool::MemtablePool, slab_reserve::Reservation},
+    pages::tier::LsmDeps,
+    read::iterator::Scan,
     store::Lsm,
-    table_reader::TableReader,
-    version::{TableMeta, Version},
-    version_set::VersionSet,
+    version::{TableMeta, Version, version_set::VersionSet},
 };
 use crate::{
     engine::{

@@ -7,7 +7,7 @@ use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
 };
 
-use super::{
+use crate::lsm::{
     manifest::RunId,
     table::{Compression, IndexKind, IndexOptions},
 };

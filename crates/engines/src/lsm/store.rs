@@ -14,25 +14,32 @@ use ecotone_substrate::{
 use ecotone_sys::{chunk::Size, primitive::Mutex};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{
-    compaction::{cursors::CompactionCursors, full::FullCompactions},
-    convert_to_pages::ConversionState,
-    cpu_time::CpuTime,
-    disk_shortage::DiskShortage,
+use crate::lsm::{
+    cache::table_reader::TableReader,
+    compaction::{
+        executor::cpu_time::CpuTime,
+        full::FullCompactions,
+        strategy::{cursors::CompactionCursors, read_budget::ReadCompactionBudget},
+        throttle::{disk_shortage::DiskShortage, write_stall::WriteStall},
+    },
     family::Tuning,
-    flush_to_pages::ConvertingRange,
+    flush::to_pages::ConvertingRange,
     idle::Use,
     manifest::RunId,
-    memtable::Memtable,
-    memtable_pool::MemtablePool,
-    page_tier::{LsmDeps, PageTier},
-    read_budget::ReadCompactionBudget,
-    slab_reserve::{Reservation, SlabReserve, size_of_next},
-    super_version::{CurrentVersion, HashedKey, MemtableMiss},
-    table_reader::TableReader,
-    version::Version,
-    version_set::VersionSet,
-    write_stall::WriteStall,
+    memtable::{
+        Memtable,
+        pool::MemtablePool,
+        slab_reserve::{Reservation, SlabReserve, size_of_next},
+    },
+    pages::{
+        tier::{LsmDeps, PageTier},
+        to_pages::ConversionState,
+    },
+    version::{
+        Version,
+        super_version::{CurrentVersion, HashedKey, MemtableMiss},
+        version_set::VersionSet,
+    },
 };
 use crate::{
     engine::Operation, idle::IdleDetector, job_lock::JobLock, read_ahead::ScanLengths, record_cache::RecordCache,

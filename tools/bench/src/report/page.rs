@@ -26,7 +26,9 @@ pub(crate) fn page(facts: &[Fact], sections: &[Section]) -> String {
             body {
                 header { h1 { "Ecotone benchmark" } (head(facts)) }
                 main {
-                    @if let Some(troubles) = tables::troubles(sections) { section.card.trouble { h2 { "Not everything went well" } (troubles.html()) } }
+                    @if let Some(troubles) = tables::troubles(sections) { section.card.trouble {
+                        h2 { "Not everything went well" } (troubles.html())
+                    } }
                     @for section in sections { (self::section(section, measurements == 1)) }
                 }
                 footer { (notes()) }
@@ -59,7 +61,8 @@ fn phases(phases: &[&Group]) -> Markup {
             div.card {
                 h3 { (name) }
                 p.about { "Workloads that follow each other in stores that stay open: " (words(phases)) "." }
-                figure.wide { figcaption { "Operations a second over time" small { "logarithmic, each phase in its median round" } } (chart) }
+                figure.wide { figcaption { "Operations a second over time" small {
+                    "logarithmic, each phase in its median round" } } (chart) }
             }
         }
     }
@@ -74,7 +77,8 @@ fn comparisons(section: &Section) -> Markup {
     html! {
         div.card {
             h3 { "Against the paper" }
-            p.about { "Ratios are ours divided by theirs, over a logarithmic axis. Of throughput more is better, of everything else less." }
+            p.about { "Ratios are ours divided by theirs, over a logarithmic axis. Of throughput more is better, of \
+                everything else less." }
             @if let Some(chart) = chart::comparisons(&title, &section.comparisons) {
                 figure.wide {
                     figcaption { span.dot.paper {} "paper" span.dot.here {} "here" }
@@ -95,9 +99,11 @@ fn group(group: &Group, open: bool) -> Markup {
             p.about { (group.description()) }
             (remarks(group))
             div.charts {
-                figure { figcaption { "Operations a second" small { "median, whiskers over the rounds, multiple of ours" } } (chart::throughput(group)) }
+                figure { figcaption { "Operations a second" small {
+                    "median, whiskers over the rounds, multiple of ours" } } (chart::throughput(group)) }
                 @if let Some(latency) = chart::latency(group) {
-                    figure { figcaption { "Latency" small { "share of the operations that took at most so long, in the median round" } } (latency) }
+                    figure { figcaption { "Latency" small { "share of the operations that took at most so long, in the \
+                        median round" } } (latency) }
                 }
                 @if let Some(memory) = chart::memory(group) {
                     figure { figcaption { "Memory over time" small { "in the median round" } } (memory) }
@@ -121,23 +127,28 @@ fn remarks(group: &Group) -> Markup {
         .map(|series| (series.label.as_str(), series.doubts()))
         .filter(|(_, doubts)| !doubts.is_empty())
         .collect();
-    html! { @if !doubtful.is_empty() { ul.remarks { @for (label, doubts) in &doubtful { li { strong { (label) } " " (doubts.join("; ")) } } } } }
+    html! { @if !doubtful.is_empty() { ul.remarks {
+        @for (label, doubts) in &doubtful { li { strong { (label) } " " (doubts.join("; ")) } } } } }
 }
 
 fn panels(group: &Group) -> Markup {
     let all = figures::DEVICE.iter().chain(figures::LATENCY).chain(figures::SPACE_AND_TIME);
     let panels: Vec<(&str, Markup)> =
         all.filter_map(|figure| Some((figure.name, chart::panel(group, figure, figure.chart?)?))).collect();
-    html! { @if !panels.is_empty() { div.panels { @for (name, panel) in &panels { figure { figcaption { (name) } (panel) } } } } }
+    html! { @if !panels.is_empty() { div.panels {
+        @for (name, panel) in &panels { figure { figcaption { (name) } (panel) } } } } }
 }
 
 fn notes() -> Markup {
     html! {
         p {
-            "Medians are over the rounds that ended well while the machine was in the state of most rows of the measurement; rounds in another state are left out, "
-            "and a store that was only measured in another state gets no ratio. Rounds that differ by more than 5% are called noisy. "
+            "Medians are over the rounds that ended well while the machine was in the state of most rows of the \
+                measurement; rounds in another state are left out, "
+            "and a store that was only measured in another state gets no ratio. Rounds that differ by more than 5% are \
+                called noisy. "
             "Device figures are the kernel's where it counts, else the store's own. "
-            "The ideal is the smaller of what the disk and what the processors allow to a cache that keeps the hottest records in all of the budget. "
+            "The ideal is the smaller of what the disk and what the processors allow to a cache that keeps the hottest \
+                records in all of the budget. "
             "What each figure means stands in docs/benchmark.md."
         }
     }

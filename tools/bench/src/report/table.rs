@@ -79,7 +79,8 @@ impl Table {
         html! {
             div.table { table {
                 caption { (self.caption) }
-                thead { tr { @for head in &self.heads { th scope="col" class=[head.number.then_some("number")] { (head.text) } } } }
+                thead { tr { @for head in &self.heads { th scope="col" class=[head.number.then_some("number")] {
+                    (head.text) } } } }
                 tbody { @for row in &self.rows { tr {
                     @for (position, (cell, head)) in row.iter().zip(&self.heads).enumerate() {
                         @if position == 0 { th scope="row" { (cell.html()) } }

@@ -139,7 +139,8 @@ impl Stats {
 }
 
 /// The error if a queue runs on stores that do not support it.
-const NO_QUEUE: &str = "this store has no call that removes a record if it is the one that was read: the workloads queue and drain are of others";
+const NO_QUEUE: &str = "this store has no call that removes a record if it is the one that was read: the workloads \
+    queue and drain are of others";
 
 /// The first or the last record in key order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

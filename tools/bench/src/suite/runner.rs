@@ -270,7 +270,8 @@ impl<'a> Runner<'a> {
     ) -> Result<()> {
         self.failures += u32::from(status == "failed");
         self.output.row(&json!({
-            "kind": "row", "suite": self.suite.name, "cell": variant.cell(cell), "store": store, "workload": cell.workload,
+            "kind": "row", "suite": self.suite.name, "cell": variant.cell(cell), "store": store,
+                "workload": cell.workload,
             "distribution": cell.distribution, "records": cell.data.records(self.options.scale), "round": round,
             "status": status, "error": error,
         }))

@@ -81,7 +81,8 @@ fn the_others_go_on() {
 fn stalls_are_not_omitted() {
     let directory = directory();
     let run = |more: &str| {
-        let fixed = "run --store null --workload c --records 1000 --operations 4000 --warmup 0 --threads 1 --memory 16MiB --json";
+        let fixed = "run --store null --workload c --records 1000 --operations 4000 --warmup 0 --threads 1 --memory \
+            16MiB --json";
         line(&format!("{fixed} --set stall_us=100000 {more}"), directory.path())
     };
     let (closed, open) = (run(""), run("--rate 2000"));
@@ -96,7 +97,8 @@ fn stalls_are_not_omitted() {
 #[test]
 fn a_stall_at_the_end_is_not_omitted() {
     let directory = directory();
-    let run = "run --store null --workload c --records 1000 --seconds 1 --rate 1000 --warmup 0 --threads 1 --memory 16MiB --json";
+    let run = "run --store null --workload c --records 1000 --seconds 1 --rate 1000 --warmup 0 --threads 1 --memory \
+        16MiB --json";
     let row = line(&format!("{run} --set stall_us=1500000"), directory.path());
     // The 500th read begins after half a second and ends a second after the time. Those before it were fast, and so
     // would be all that is recorded.

@@ -43,7 +43,8 @@ fn stores_take_turns_and_summaries_follow() {
 #[ignore = "long"]
 fn stores_that_stay_open_are_warmed_up_once_and_stand_still_in_between() {
     let directory = directory();
-    let run = "run --store tree,null --rounds 3 --stay-open --workload d --records 2000 --warmup 1s --seconds 0.3 --threads 3 --memory 16MiB --json";
+    let run = "run --store tree,null --rounds 3 --stay-open --workload d --records 2000 --warmup 1s --seconds 0.3 \
+        --threads 3 --memory 16MiB --json";
     let lines = lines(&bench(run, directory.path()));
     let order: Vec<_> =
         lines.iter().map(|line| (text(line, "kind"), text(line, "store"), line["round"].as_u64())).collect();
@@ -67,7 +68,8 @@ fn stores_that_stay_open_are_warmed_up_once_and_stand_still_in_between() {
 #[ignore = "long"]
 fn workloads_follow_each_other_in_stores_that_stay_open() {
     let directory = directory();
-    let run = "run --store tree,null --rounds 2 --stay-open --workload c --then a,d --records 2000 --seconds 0.2 --threads 2 --memory 16MiB --json";
+    let run = "run --store tree,null --rounds 2 --stay-open --workload c --then a,d --records 2000 --seconds 0.2 \
+        --threads 2 --memory 16MiB --json";
     let lines = lines(&bench(run, directory.path()));
     let order: Vec<_> =
         lines.iter().map(|line| (text(line, "kind"), text(line, "workload"), line["round"].as_u64())).collect();
@@ -93,7 +95,9 @@ fn workloads_follow_each_other_in_stores_that_stay_open() {
 #[test]
 fn phases_of_one_stretch_follow_each_other() {
     let directory = directory();
-    let run = "run --store tree,null --stay-open --workload update --operations 5000 --then e:700,update:300,update:400 --distribution stretch --records 20000 --warmup 0 --threads 2 --memory 16MiB --json";
+    let run = "run --store tree,null --stay-open --workload update --operations 5000 --then \
+        e:700,update:300,update:400 --distribution stretch --records 20000 --warmup 0 --threads 2 --memory 16MiB \
+        --json";
     let lines = lines(&bench(run, directory.path()));
     let rows: Vec<_> = lines.iter().filter(|line| line["kind"] == "row" && line["store"] == "tree").collect();
     let told: Vec<_> =
@@ -112,7 +116,8 @@ fn phases_of_one_stretch_follow_each_other() {
 #[test]
 fn a_store_adapts_as_long_as_it_takes() {
     let directory = directory();
-    let run = "run --store adaptive --stay-open --workload e --operations 100 --then adapt,e --records 20000 --warmup 0 --threads 2 --memory 16MiB --json";
+    let run = "run --store adaptive --stay-open --workload e --operations 100 --then adapt,e --records 20000 --warmup \
+        0 --threads 2 --memory 16MiB --json";
     let lines = lines(&bench(run, directory.path()));
     let rows: Vec<_> = lines.iter().filter(|line| line["kind"] == "row").collect();
     let pieces: Vec<_> = rows.iter().map(|row| row["engine"]["absorbed_pieces"].as_u64().unwrap()).collect();

@@ -54,7 +54,8 @@ fn every_workload_and_distribution_prints_every_name() {
         ] {
             let directory = directory();
             let arguments = format!(
-                "run --store {store} --workload {workload} --distribution {distribution} --records 2000 --operations 3000 --threads 3 \
+                "run --store {store} --workload {workload} --distribution {distribution} --records 2000 --operations \
+                    3000 --threads 3 \
                  --memory 16MiB --json"
             );
             let result = line(&arguments, directory.path());
@@ -72,7 +73,8 @@ fn user_bytes_are_those_of_the_operations() {
     let directory = directory();
     let run = |workload: &str, more: &str| {
         let arguments = format!(
-            "run --store tree --workload {workload} --records 1000 --operations 500 --warmup 0 --memory 16MiB --json {more}"
+            "run --store tree --workload {workload} --records 1000 --operations 500 --warmup 0 --memory 16MiB --json \
+                {more}"
         );
         line(&arguments, directory.path())
     };
@@ -173,7 +175,8 @@ fn keys_from_a_file_and_keys_that_run_out() {
 fn a_given_rate_is_kept() {
     let directory = directory();
     let result = line(
-        "run --store null --workload c --records 100 --operations 600 --rate 2000 --threads 2 --warmup 0 --memory 16MiB --json",
+        "run --store null --workload c --records 100 --operations 600 --rate 2000 --threads 2 --warmup 0 --memory \
+            16MiB --json",
         directory.path(),
     );
     assert!((0.29..5.0).contains(&number(&result, "seconds")), "{}", result["seconds"]);
@@ -182,7 +185,8 @@ fn a_given_rate_is_kept() {
 #[test]
 fn the_harness_is_small() {
     let directory = directory();
-    let run = "run --store null --workload a --records 20000000 --operations 1000000 --warmup 0 --threads 8 --memory 16MiB --json";
+    let run = "run --store null --workload a --records 20000000 --operations 1000000 --warmup 0 --threads 8 --memory \
+        16MiB --json";
     let peak = number(&line(run, directory.path()), "memory_peak");
     assert!(peak <= f64::from(16 << 20), "{peak} bytes");
 }

@@ -24,7 +24,8 @@ fn a_prepared_state_is_updated_closed_and_used_again() {
 fn a_capped_preparation_says_so_and_reads_what_is_there() {
     let directory = directory();
     // No store makes 20 million records in this time.
-    let run = "run --store tree --records 20000000 --prepared --prepare-seconds 0.5 --workload c --memory 16MiB --warmup 0 --operations 5000 --json";
+    let run = "run --store tree --records 20000000 --prepared --prepare-seconds 0.5 --workload c --memory 16MiB \
+        --warmup 0 --operations 5000 --json";
     let first = line(run, directory.path());
     assert_eq!(first["load"]["capped"].as_bool(), Some(true));
     let records = number(&first, "records");

@@ -19,7 +19,9 @@ const VALUE: usize = 1_000;
 const MOUNTED: &str = r#"
 mount -t tmpfs -o size=56m ecotone "$DIRECTORY" || exit 77
 head -c 25165824 /dev/zero > "$DIRECTORY/ballast"
-run() { name=$1; shift; "$BINARY" "$@" > "$RESULTS/$name.out" 2> "$RESULTS/$name.err"; echo $? > "$RESULTS/$name.code"; }
+run() {
+    name=$1; shift; "$BINARY" "$@" > "$RESULTS/$name.out" 2> "$RESULTS/$name.err"; echo $? > "$RESULTS/$name.code"
+}
 run load load "$DIRECTORY/db" "$INPUT" --memory 16MiB --value "$VALUE" $SORTED
 run full get "$DIRECTORY/db" 0000000 --memory 16MiB
 rm "$DIRECTORY/ballast"
@@ -31,7 +33,9 @@ run last get "$DIRECTORY/db" more --memory 16MiB
 
 /// The same with a limit on the size of files, which is lifted in place of removing the ballast.
 const LIMITED: &str = r#"
-run() { name=$1; shift; "$BINARY" "$@" > "$RESULTS/$name.out" 2> "$RESULTS/$name.err"; echo $? > "$RESULTS/$name.code"; }
+run() {
+    name=$1; shift; "$BINARY" "$@" > "$RESULTS/$name.out" 2> "$RESULTS/$name.err"; echo $? > "$RESULTS/$name.code"
+}
 (
     trap '' XFSZ
     ulimit -f 32768 || exit 77

@@ -10,7 +10,7 @@ use crate::{
     engine::Progress,
     lsm::{
         manifest::{LevelId, PagedRange, RunId},
-        pending_frees::KeySpan,
+        pages::pending_frees::KeySpan,
         store::Lsm,
         version::{Split, TableMeta, Version},
     },

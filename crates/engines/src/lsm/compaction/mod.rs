@@ -4,18 +4,10 @@
 //! installs the output with one [`VersionEdit`] (decision 11, "Levels and compaction"; decision 12, invariants 12 to
 //! 18).
 
-pub(super) mod cursors;
+pub(in crate::lsm) mod executor;
 pub(super) mod full;
-mod incremental;
-pub(super) mod job;
-pub(super) mod l0_groups;
-pub(super) mod merge;
-pub(super) mod output_splitter;
-pub(super) mod range_compaction;
-pub(super) mod retention;
+pub(in crate::lsm) mod inputs;
 pub(super) mod strategy;
-pub(super) mod subcompactions;
-pub(super) mod subtasks;
 #[cfg(test)]
 mod tests;
 pub(super) mod throttle;
@@ -24,19 +16,19 @@ use std::sync::Arc;
 
 use ecotone_substrate::{Result, scheduler::Priority};
 
-use self::{
-    output_splitter::MAX_GRANDPARENT_OVERLAP,
+use crate::job_lock::JobLockGuard;
+use crate::lsm::compaction::{
+    inputs::output_splitter::MAX_GRANDPARENT_OVERLAP,
     strategy::{CompactionPlan, IntraL0Limits},
 };
-use super::{
+use crate::lsm::{
+    cache::table_reader::TableReader,
+    compaction::throttle::write_stall::{L0_SLOWDOWN_TRIGGER, L0_STOP_TRIGGER},
     manifest::{RunId, VersionEdit},
-    reactivate::Reactivation,
+    pages::reactivate::Reactivation,
     store::Lsm,
-    table_reader::TableReader,
     version::{TableMeta, Version},
-    write_stall::{L0_SLOWDOWN_TRIGGER, L0_STOP_TRIGGER},
 };
-use crate::job_lock::JobLockGuard;
 
 /// A flush compacts level 0 itself once level 0 has this many times [`L0_STOP_TRIGGER`] runs: then background
 /// compaction does not keep up.

@@ -20,7 +20,7 @@ use ecotone_substrate::{
     table::FileRef,
 };
 
-pub use self::{
+pub use crate::lsm::manifest::{
     paged_range_edit::{PagedRangeEdit, RangeEditKind},
     paged_ranges::{Fragment, PagedRange, PagedRanges},
     run_id::{LevelId, RunId},

@@ -5,7 +5,7 @@ use ecotone_substrate::{
     limits::MAX_KEY,
 };
 
-use super::RunId;
+use crate::lsm::manifest::RunId;
 
 const ADD: u8 = 1;
 const SUPERSEDE: u8 = 2;

@@ -11,7 +11,7 @@ use ecotone_substrate::{
     limits::{MAX_KEY, MAX_PAGED_RANGE_BYTES, MAX_PAGED_RANGES},
 };
 
-use super::{
+use crate::lsm::manifest::{
     InvalidEdit, RunId,
     paged_range_edit::{PagedRangeEdit, RangeEditKind},
 };

@@ -9,7 +9,7 @@ use ecotone_substrate::{
     table::FileRef,
 };
 
-use super::{PagedRangeEdit, RunId};
+use crate::lsm::manifest::{PagedRangeEdit, RunId};
 
 /// The form of a record without edits of paged ranges.
 const FORM: u8 = 1;

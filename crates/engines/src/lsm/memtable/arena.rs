@@ -13,7 +13,7 @@ use ecotone_sys::{
     words::{WORD, Words},
 };
 
-use super::{
+use crate::lsm::memtable::{
     shortcuts,
     slabs::{Slab, Slabs},
 };

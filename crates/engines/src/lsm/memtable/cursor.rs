@@ -2,7 +2,7 @@
 
 use ecotone_substrate::{Seq, table::Answer};
 
-use super::{Memtable, arena::Address, node::Node};
+use crate::lsm::memtable::{Memtable, arena::Address, node::Node};
 
 /// On a record, before the first, or behind the last.
 #[derive(Debug)]

@@ -6,12 +6,17 @@
 //! concurrently. Memory is freed only with the whole memtable.
 
 mod arena;
+pub(in crate::lsm) mod batch;
 mod cursor;
 mod heads;
+pub(in crate::lsm) mod iterator;
 mod node;
 mod overwrites;
+pub(in crate::lsm) mod pool;
+pub(in crate::lsm) mod rotate;
 mod shortcuts;
 mod skip_list;
+pub(in crate::lsm) mod slab_reserve;
 mod slabs;
 #[cfg(test)]
 mod tests;
@@ -22,16 +27,16 @@ use ecotone_sys::{
     words::{WORD, Words},
 };
 
-pub(super) use self::arena::{ROOM, bytes, room_in};
-pub(crate) use self::cursor::Cursor;
-use self::{
+pub(super) use crate::lsm::memtable::arena::{ROOM, bytes, room_in};
+pub(crate) use crate::lsm::memtable::cursor::Cursor;
+use crate::lsm::memtable::{
     arena::{Address, Arena},
     heads::Heads,
     node::{Node, Record, node_words, record_words, room_for},
     overwrites::Overwrites,
     skip_list::{SearchResult, SkipList, height},
 };
-use super::table::common_prefix_len;
+use crate::lsm::table::common_prefix_len;
 
 /// Returns a zeroed slab whose memory was reserved before.
 pub(crate) type Ready<'r> = dyn FnMut() -> Words + 'r;

@@ -19,7 +19,7 @@ use ecotone_sys::{
     words::{WORD, compare, copy_in, copy_out},
 };
 
-use super::arena::Address;
+use crate::lsm::memtable::arena::Address;
 
 /// Offsets of the words that begin a node's first cache lines. A short record lies in these lines too.
 const LINES: [usize; 3] = [0, 8, 16];

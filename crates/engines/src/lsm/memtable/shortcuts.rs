@@ -7,7 +7,7 @@
 
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
-use super::arena::{Address, Arena};
+use crate::lsm::memtable::arena::{Address, Arena};
 
 /// Shortcuts of a bucket, which is a cache line. With loom they are so few that all orders can be tried.
 const WAYS: usize = if cfg!(feature = "loom") { 1 } else { 8 };

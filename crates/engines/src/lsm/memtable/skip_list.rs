@@ -5,7 +5,7 @@ use std::cmp::Ordering as Order;
 
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
-use super::{
+use crate::lsm::memtable::{
     arena::{Address, Arena},
     heads::Heads,
     node::Node,

@@ -9,8 +9,8 @@ use std::{collections::BTreeSet, fmt};
 
 use ecotone_substrate::{Result, environment::Environment};
 
-pub use self::layout::{Layout, TablePlacement};
-use self::salvage_merge::{Head, SalvageMerge, Table};
+pub use crate::lsm::repair::layout::{Layout, TablePlacement};
+use crate::lsm::repair::salvage_merge::{Head, SalvageMerge, Table};
 use crate::{
     engine::Record,
     lsm::manifest::PagedRange,

@@ -7,7 +7,7 @@ use std::{
 
 use ecotone_substrate::{Result, environment::Environment, storage::FileId, table::FileRef};
 
-use super::{layout::TablePlacement, table_age::TableAge};
+use crate::lsm::repair::{layout::TablePlacement, table_age::TableAge};
 use crate::{
     lsm::table::{SalvageHeader, SalvageReader, Step},
     repair::{KeyRange, SalvageReport},

@@ -8,7 +8,7 @@ use ecotone_substrate::{
     table::BlockAddress,
 };
 
-use super::{
+use crate::lsm::table::{
     compression,
     decoded::DecodedInterval,
     entry::Entry,

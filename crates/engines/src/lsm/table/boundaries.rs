@@ -3,7 +3,7 @@
 
 use ecotone_substrate::model::{DIGEST, digest};
 
-use super::{index::Separators, prefix_compare::common_prefix_len};
+use crate::lsm::table::{index::Separators, prefix_compare::common_prefix_len};
 
 /// The keys of one block as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

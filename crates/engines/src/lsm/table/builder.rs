@@ -9,7 +9,7 @@ use ecotone_substrate::{
 };
 use ecotone_sys::chunk::Size;
 
-use super::{
+use crate::lsm::table::{
     block::{Block, HEADER, PLAIN, RESTART, RESTART_INTERVAL},
     compression::{BlockCompressor, Compression, plain_room},
     entry::Entry,

@@ -5,7 +5,7 @@ use std::{cmp::Ordering, result, sync::Arc};
 use ecotone_substrate::{Error, Result, codec::Malformed, environment::Environment, memory::Component};
 use ecotone_sys::chunk::Size;
 
-use super::{Candidates, Filter, Table, WholeIndex, window::BlockWindow};
+use crate::lsm::table::{Candidates, Filter, Table, WholeIndex, window::BlockWindow};
 use crate::remaining_range::Direction;
 
 /// The state of a check: the table's parts, and totals of the records seen.

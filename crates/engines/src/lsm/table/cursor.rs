@@ -8,7 +8,7 @@ use ecotone_substrate::{
     storage::{self, Queue, Reads},
 };
 
-use super::{
+use crate::lsm::table::{
     Candidates, Table,
     decoded::DecodedInterval,
     window::{BlockWindow, ScanProgress},

@@ -4,7 +4,7 @@ use std::{ops::Range, result};
 
 use ecotone_substrate::codec::Malformed;
 
-use super::{block::Block, entry::Entry};
+use crate::lsm::table::{block::Block, entry::Entry};
 
 /// Records with whole keys, ascending.
 #[derive(Debug, Default)]

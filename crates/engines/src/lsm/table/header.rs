@@ -12,7 +12,7 @@ use ecotone_substrate::{
     table::{self, FileIdentity},
 };
 
-use super::{
+use crate::lsm::table::{
     compression::{Compression, plain_room},
     filter,
     index::{IndexKind, Shape},

@@ -35,10 +35,10 @@ use ecotone_substrate::{
 };
 use ecotone_sys::{chunk::Size, primitive::Mutex};
 
-pub(super) use self::prefix_compare::common_prefix_len;
-pub(super) use self::salvage::{SalvageHeader, SalvageReader, Step};
-pub(super) use self::window::ScanProgress;
-pub use self::{
+pub(super) use crate::lsm::table::prefix_compare::common_prefix_len;
+pub(super) use crate::lsm::table::salvage::{SalvageHeader, SalvageReader, Step};
+pub(super) use crate::lsm::table::window::ScanProgress;
+pub use crate::lsm::table::{
     block::{Block, BlockSearch},
     builder::BlockBuilder,
     compression::{Compression, plain_room},
@@ -47,7 +47,7 @@ pub use self::{
     index::{Candidates, Index, IndexKind, IndexOptions, Located, Partition, WholeIndex},
     writer::{Options, TableWriter, block_size},
 };
-use self::{cached_blocks::CachedBlocks, header::Header, window::BlockWindow};
+use crate::lsm::table::{cached_blocks::CachedBlocks, header::Header, window::BlockWindow};
 use crate::{page_cache::PageCache, remaining_range::Direction};
 pub use ecotone_substrate::table::Answer;
 

@@ -14,7 +14,7 @@ use ecotone_substrate::{
 };
 use ecotone_sys::chunk::Size;
 
-use super::{
+use crate::lsm::table::{
     block::Block,
     compression::{self, Compression, plain_room},
     decoded::DecodedInterval,

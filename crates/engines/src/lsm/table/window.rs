@@ -12,7 +12,7 @@ use ecotone_substrate::{
 };
 use ecotone_sys::chunk::Size;
 
-use super::{Block, Table, compression};
+use crate::lsm::table::{Block, Table, compression};
 use crate::{
     read_ahead::{ReadAhead, ReadWidth},
     remaining_range::Direction,

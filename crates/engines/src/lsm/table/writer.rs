@@ -11,7 +11,7 @@ use ecotone_substrate::{
 };
 use ecotone_sys::chunk::Size;
 
-use super::{
+use crate::lsm::table::{
     Table,
     boundaries::Boundaries,
     builder::BlockBuilder,

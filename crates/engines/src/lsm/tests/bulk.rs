@@ -2,7 +2,7 @@
 
 use ecotone_substrate::{Error, Result};
 
-use super::fixture::{Fixture, Model, expect};
+use crate::lsm::tests::fixture::{Fixture, Model, expect};
 use crate::{
     engine::{Ordered, Record},
     lsm::table::IndexKind,

@@ -13,15 +13,17 @@ use ecotone_sys::{
 };
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::fixture::{ALL, Fixture, collect, expected, key};
+use crate::lsm::tests::fixture::{ALL, Fixture, collect, expected, key};
 use crate::{
     engine::Engine,
     lsm::{
+        cache::{
+            lazy_slot::LazySlot,
+            table_cache::{CacheEntryKind, TableCache},
+        },
         family::Tuning,
         keyspace::LsmKeyspace,
-        lazy_slot::LazySlot,
         table::IndexKind,
-        table_cache::{CacheEntryKind, TableCache},
         version::TableMeta,
     },
     tests::stat,

@@ -24,9 +24,9 @@ use ecotone_testkit::sim::SimStorage;
 use crate::{
     engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Shared},
     lsm::{
-        blob, family::Tuning, keyspace::LsmKeyspace, manifest::LevelManifest, memtable_pool::MemtablePool,
-        options::LsmOptions, page_tier::LsmDeps, read_checker::ReadChecker, table::IndexKind, table_cache::TableCache,
-        version_set::VersionSet,
+        blob, cache::table_cache::TableCache, checker::ReadChecker, family::Tuning, keyspace::LsmKeyspace,
+        manifest::LevelManifest, memtable::pool::MemtablePool, options::LsmOptions, pages::tier::LsmDeps,
+        table::IndexKind, version::version_set::VersionSet,
     },
     record_cache::RecordCache,
     tests::{context, stat},

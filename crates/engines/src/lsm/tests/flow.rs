@@ -6,8 +6,8 @@
 
 use ecotone_substrate::throttle::WriteThrottle;
 
-use crate::lsm::{
-    compaction::throttle::pause_after,
+use crate::lsm::compaction::throttle::{
+    pause_after,
     write_stall::{
         L0_SLOWDOWN_TRIGGER, L0_STOP_TRIGGER, MAX_IMMUTABLE_MEMTABLES, STOP_DEBT_RATIO, fullness,
         memtable_stall_fraction,

@@ -7,7 +7,7 @@ use std::{
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::fixture::{Fixture, Model, expect, key};
+use crate::lsm::tests::fixture::{Fixture, Model, expect, key};
 use crate::{engine::Engine, lsm::table::IndexKind};
 
 /// Writes and deletes keys, some of them several times.

@@ -1,6 +1,6 @@
 //! Compaction of an idle keyspace.
 
-use super::fixture::{Fixture, Model, key};
+use crate::lsm::tests::fixture::{Fixture, Model, key};
 use crate::{engine::Engine, lsm::table::IndexKind};
 
 #[test]

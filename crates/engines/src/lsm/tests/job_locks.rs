@@ -14,7 +14,7 @@ use ecotone_substrate::{Seq, clock::Clock, limits::PAGE, memory::Component, sche
 use ecotone_sys::primitive::Mutex;
 use ecotone_testkit::sim::SimClock;
 
-use super::fixture::{Fixture, key};
+use crate::lsm::tests::fixture::{Fixture, key};
 use crate::{
     engine::Engine,
     lsm::{compaction::throttle::CompactionThrottle, family::Tuning, table::IndexKind},

@@ -13,7 +13,7 @@ use ecotone_sys::{
     primitive::Mutex,
 };
 
-use super::fixture::{Fixture, Model, expect, key};
+use crate::lsm::tests::fixture::{Fixture, Model, expect, key};
 use crate::{
     engine::Engine,
     lsm::{family::Tuning, keyspace::LsmKeyspace, table::IndexKind},

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::fixture::{self, Fixture, Model, collect, expect, expected};
+use crate::lsm::tests::fixture::{self, Fixture, Model, collect, expect, expected};
 use crate::{
     engine::{Engine, Operation, Range},
     lsm::{family::Tuning, table::IndexKind},

@@ -5,7 +5,7 @@ use std::{sync::Arc, thread};
 use ecotone_substrate::{limits::PAGE, memory::Component};
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::SliceRandom};
 
-use super::fixture::{Fixture, Model, key};
+use crate::lsm::tests::fixture::{Fixture, Model, key};
 use crate::{
     engine::Engine,
     lsm::{family::Tuning, keyspace::LsmKeyspace, table::IndexKind, version::TableMeta},

@@ -23,12 +23,13 @@ use ecotone_sys::{
 
 use crate::{
     lsm::{
-        eviction_clock::EvictionClock,
-        lazy_slot::LazySlot,
-        memtable::Memtable,
-        memtable_pool::MemtablePool,
-        slab_reserve::{Reservation, SlabReserve},
-        super_version::{CurrentVersion, MemtableMiss},
+        cache::{eviction_clock::EvictionClock, lazy_slot::LazySlot},
+        memtable::{
+            Memtable,
+            pool::MemtablePool,
+            slab_reserve::{Reservation, SlabReserve},
+        },
+        version::super_version::{CurrentVersion, MemtableMiss},
     },
     record_cache::RecordCache,
     tests::orders::{all_orders, spawn},

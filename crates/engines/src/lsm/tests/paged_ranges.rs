@@ -7,13 +7,12 @@ use std::{
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::fixture::{ALL, Fixture, Model, collect, expected, step};
+use crate::lsm::tests::fixture::{ALL, Fixture, Model, collect, expected, step};
 use crate::{
     engine::{Engine, Ordered, Range},
     lsm::{
-        flush_to_pages::FlushedToPages,
+        flush::{raise_floors::raise_floors, to_pages::FlushedToPages},
         manifest::{PagedRangeEdit, PagedRanges, RangeEditKind, RunId, VersionEdit},
-        raise_floors::raise_floors,
         table::{Cursor, IndexKind},
         version::TableMeta,
     },

@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::fixture::Fixture;
+use crate::lsm::tests::fixture::Fixture;
 use crate::lsm::{family::Tuning, table::IndexKind};
 
 const RECORDS: u64 = 36_000;

@@ -5,13 +5,13 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use super::fixture::{ALL, Fixture, collect};
+use crate::lsm::tests::fixture::{ALL, Fixture, collect};
 use crate::{
     engine::Engine,
     lsm::{
+        checker::{ObservedLayers, ObservedRecord, ReadChecker},
         family::Tuning,
         manifest::{PagedRangeEdit, RangeEditKind, VersionEdit},
-        read_checker::{ObservedLayers, ObservedRecord, ReadChecker},
         table::IndexKind,
     },
     remaining_range::{Direction, RemainingRange},

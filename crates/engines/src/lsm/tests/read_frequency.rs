@@ -2,10 +2,10 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::fixture::Fixture;
+use crate::lsm::tests::fixture::Fixture;
 use crate::{
     engine::Engine,
-    lsm::{family::Tuning, table::IndexKind, table_reader::TableReader, version::TableMeta},
+    lsm::{cache::table_reader::TableReader, family::Tuning, table::IndexKind, version::TableMeta},
 };
 
 const KEYS: u64 = 20_000;

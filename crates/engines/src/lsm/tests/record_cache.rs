@@ -9,7 +9,7 @@ use std::{
 
 use ecotone_substrate::Seq;
 
-use super::fixture::Fixture;
+use crate::lsm::tests::fixture::Fixture;
 use crate::{
     engine::{Engine, Ordered, Stats},
     lsm::{keyspace::LsmKeyspace, table::IndexKind},

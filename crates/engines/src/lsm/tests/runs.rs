@@ -13,12 +13,14 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::lsm::{
-    compaction::output_splitter::OutputSplitter,
+    cache::{
+        table_cache::TableCache,
+        table_reader::{TableLoader, TableReader},
+    },
+    compaction::inputs::output_splitter::OutputSplitter,
+    flush::run_builder::RunBuilder,
     manifest::{LevelManifest, RunId, VersionEdit},
-    run_builder::RunBuilder,
     table::{Compression, IndexKind, IndexOptions, Options},
-    table_cache::TableCache,
-    table_reader::{TableLoader, TableReader},
     version::{TableMeta, Version},
 };
 

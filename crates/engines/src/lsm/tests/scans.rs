@@ -6,7 +6,7 @@ use ecotone_substrate::{Seq, memory::Component, storage::FileId};
 use ecotone_sys::chunk::Size;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::fixture::{ALL, Fixture, Model, collect, step};
+use crate::lsm::tests::fixture::{ALL, Fixture, Model, collect, step};
 use crate::{
     engine::{Engine, Ordered, Range},
     lsm::{

@@ -18,13 +18,14 @@ use ecotone_sys::{
 use crate::{
     job_lock::JobLock,
     lsm::{
-        flush_to_pages::ConvertingRange,
+        flush::{raise_floors::is_pages_only, to_pages::ConvertingRange},
         manifest::{LevelId, LevelManifest, PagedRangeEdit, PagedRanges, RangeEditKind, RunId, VersionEdit},
         memtable::Memtable,
-        pending_frees::{KeySpan, PendingFrees},
-        raise_floors::is_pages_only,
-        super_version::{CurrentVersion, MemtableMiss},
-        version::{TableMeta, Version},
+        pages::pending_frees::{KeySpan, PendingFrees},
+        version::{
+            TableMeta, Version,
+            super_version::{CurrentVersion, MemtableMiss},
+        },
     },
     tests::orders::{all_orders, spawn},
 };

@@ -1,6 +1,6 @@
 //! Subcompactions: compactions in several parts.
 
-use super::fixture::{Fixture, Model, key};
+use crate::lsm::tests::fixture::{Fixture, Model, key};
 use crate::{engine::Engine, lsm::table::IndexKind};
 
 /// A keyspace without levels, in which a compaction is due that is large enough for several parts.

@@ -7,7 +7,7 @@ use std::{
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::fixture::{ALL, Fixture, Model, collect};
+use crate::lsm::tests::fixture::{ALL, Fixture, Model, collect};
 use crate::{engine::Engine, lsm::table::IndexKind};
 
 const THREADS: u32 = 3;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ecotone_substrate::{Seq, clock::SystemClock, memory::Component};
 use ecotone_sys::chunk::Size;
 
-use super::fixture::Fixture;
+use crate::lsm::tests::fixture::Fixture;
 use crate::{
     engine::Engine,
     lsm::{family::Tuning, table::IndexKind},

@@ -1,7 +1,7 @@
 //! Chooses the runs whose records a conversion to pages takes (A8; decision 14, "Side-split and down-split").
 
-use super::{Run, TableMeta, Version};
 use crate::lsm::manifest::{PagedRange, RunId};
+use crate::lsm::version::{Run, TableMeta, Version};
 
 /// How many of a range's records a conversion moves into the page tier.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

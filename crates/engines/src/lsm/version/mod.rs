@@ -4,9 +4,11 @@
 
 mod conversion_inputs;
 mod run;
+pub(in crate::lsm) mod super_version;
 mod targets;
 #[cfg(test)]
 pub(super) mod tests;
+pub(in crate::lsm) mod version_set;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,9 +17,9 @@ use std::{
 
 use ecotone_substrate::table::FileRef;
 
-pub use self::conversion_inputs::Split;
-pub(crate) use self::run::Run;
-use super::manifest::{InvalidEdit, LevelManifest, PagedRange, PagedRanges, RunId};
+use crate::lsm::manifest::{InvalidEdit, LevelManifest, PagedRange, PagedRanges, RunId};
+pub use crate::lsm::version::conversion_inputs::Split;
+pub(crate) use crate::lsm::version::run::Run;
 
 type Open<'t, T> = BTreeMap<FileRef, &'t Arc<T>>;
 

@@ -4,8 +4,8 @@ use std::{ops::RangeInclusive, sync::Arc};
 
 use ecotone_substrate::table::FileRef;
 
-use super::TableMeta;
 use crate::lsm::manifest::InvalidEdit;
+use crate::lsm::version::TableMeta;
 
 /// Ascending tables, shared by all versions that have the run.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Target sizes of levels. Each level has an eighth of the next one's size, counted up from the last level (decision
 //! 11, "Sizes").
 
-use super::{Run, TableMeta, Version};
+use crate::lsm::version::{Run, TableMeta, Version};
 use std::iter;
 
 use crate::lsm::manifest::{LevelId, RunId};

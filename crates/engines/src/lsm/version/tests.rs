@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, slice};
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::*;
 use crate::lsm::manifest::{PagedRangeEdit, RangeEditKind, VersionEdit};
+use crate::lsm::version::*;
 
 /// A table without a file. Keys have one byte.
 #[derive(Debug)]

@@ -70,7 +70,9 @@ impl Bars {
         let tips: Vec<&str> = self.bars.iter().map(|bar| bar.tip.as_str()).collect();
         let body = html! {
             @if self.ticks.is_some() { (self.grid(&axis, top, bottom)) }
-            @for (index, bar) in self.bars.iter().enumerate() { (self.bar(bar, &axis, top + measures.row * index as f64)) }
+            @for (index, bar) in self.bars.iter().enumerate() {
+                (self.bar(bar, &axis, top + measures.row * index as f64))
+            }
             @if let Some((value, text)) = &self.mark { (self.mark(*value, text, &axis, bottom)) }
             @for (index, bar) in self.bars.iter().enumerate() { (self.words(bar, top + measures.row * index as f64)) }
         };
@@ -101,7 +103,8 @@ impl Bars {
         html! { @for (value, text) in &axis.ticks {
             @let x = px(self.x(axis, *value));
             line.grid x1=(x) x2=(x) y1=(px(top)) y2=(px(bottom)) {}
-            @let anchor = if *value == 0.0 { "start" } else if self.x(axis, *value) > self.width - 20.0 { "end" } else { "middle" };
+            @let anchor = if *value == 0.0 { "start" }
+                else if self.x(axis, *value) > self.width - 20.0 { "end" } else { "middle" };
             text.tick x=(x) y=(px(bottom + 14.0)) text-anchor=(anchor) { (text) }
         } }
     }
@@ -113,7 +116,8 @@ impl Bars {
             title { (bar.tip) }
             @if let Some(value) = bar.value {
                 @let width = self.x(axis, value) - 1.0;
-                rect.bar.doubtful[bar.doubt.is_some()].(bar.class) x="1" y=(px(upper)) rx="1.5" width=(px(width)) height=(px(height)) {}
+                rect.bar.doubtful[bar.doubt.is_some()].(bar.class) x="1" y=(px(upper)) rx="1.5" width=(px(width))
+                    height=(px(height)) {}
             }
             @if let Some(range) = bar.range { (self.whisker(range, axis, upper + height / 2.0)) }
         } }
@@ -129,10 +133,13 @@ impl Bars {
         html! { g {
             title { (bar.tip) }
             text.label x="1" y=(line) font-size=(font) { (bar.label) }
-            @if let Some(doubt) = &bar.doubt { text.doubt x=(px(after)) y=(line) font-size=(font - 2.0) { (shortened(doubt, font - 2.0, room)) } }
+            @if let Some(doubt) = &bar.doubt { text.doubt x=(px(after)) y=(line) font-size=(font - 2.0) {
+                (shortened(doubt, font - 2.0, room)) } }
             text.value x=(px(right)) y=(line) font-size=(font) text-anchor="end" { (bar.text) }
-            @if let Some(aside) = &bar.aside { text.label x=(px(self.width)) y=(line) font-size=(font) text-anchor="end" { (aside) } }
-            @if let Some(instead) = &bar.instead { text.instead x="1" y=(below) font-size=(font - 1.5) { (shortened(instead, font - 1.5, self.width)) } }
+            @if let Some(aside) = &bar.aside { text.label x=(px(self.width)) y=(line) font-size=(font)
+                text-anchor="end" { (aside) } }
+            @if let Some(instead) = &bar.instead { text.instead x="1" y=(below) font-size=(font - 1.5) {
+                (shortened(instead, font - 1.5, self.width)) } }
         } }
     }
 
@@ -157,7 +164,9 @@ impl Bars {
         };
         let rows = (0..self.bars.len()).map(|index| bottom - row * index as f64 - 5.0);
         html! {
-            @for lower in rows { rect.mark x=(px(x - 1.5)) width="3" y=(px(lower - height - 3.0)) height=(px(height + 6.0)) {} }
+            @for lower in rows {
+                rect.mark x=(px(x - 1.5)) width="3" y=(px(lower - height - 3.0)) height=(px(height + 6.0)) {}
+            }
             text.mark x=(px(at)) y="11" font-size=(font) text-anchor=(anchor) { (text) }
         }
     }

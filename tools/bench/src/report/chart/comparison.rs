@@ -60,7 +60,8 @@ fn row(comparison: &Comparison, axis: &Axis, top: f64) -> Markup {
         @for (value, right) in words.iter().zip([WIDTH - COLUMN, WIDTH]) {
             text.value x=(px(right)) y=(px(top + 13.0)) font-size=(FONT) text-anchor="end" { (value) }
         }
-        @if let (Some(paper), Some(ours)) = (paper, ours) { line.span x1=(px(paper)) x2=(px(ours)) y1=(middle) y2=(middle) {} }
+        @if let (Some(paper), Some(ours)) = (paper, ours) { line.span x1=(px(paper)) x2=(px(ours)) y1=(middle)
+            y2=(middle) {} }
         @if let Some(paper) = paper { circle.paper cx=(px(paper)) cy=(middle) r="4.5" {} }
         @if let Some(ours) = ours { circle.here cx=(px(ours)) cy=(middle) r="4.5" {} }
     } }

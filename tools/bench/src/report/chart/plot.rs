@@ -122,7 +122,8 @@ impl Plot {
         // Lines of the same colour differ in their dashes.
         let before = self.lines[..index].iter().filter(|other| other.class == line.class).count();
         let dashes = ["", "6 3", "2 3", "8 3 2 3"];
-        html! { path.line.(line.class) d=(path) stroke-dasharray=[(before > 0).then(|| dashes[before % dashes.len()])] { title { (line.tip) } } }
+        let dash = (before > 0).then(|| dashes[before % dashes.len()]);
+        html! { path.line.(line.class) d=(path) stroke-dasharray=[dash] { title { (line.tip) } } }
     }
 
     /// Draws the names beside the ends of the lines; `None` if they do not all fit.
@@ -155,6 +156,7 @@ impl Plot {
     }
 
     fn legend(&self) -> Markup {
-        html! { p.legend { @for line in &self.lines { span { span class={ "swatch " (line.class) } {} (line.label) } " " } } }
+        html! { p.legend { @for line in &self.lines { span { span class={ "swatch " (line.class) } {} (line.label) }
+            " " } } }
     }
 }

@@ -151,9 +151,11 @@ fn figures_are_medians_a_operation() {
 #[test]
 fn text_of_others_is_no_markup() {
     let evil = "<script>alert(1)</script> & \"'|";
-    let failed = json!({"kind": "row", "store": "<i>x</i>", "workload": "c", "distribution": "uniform", "records": 1000, "round": 1,
+    let failed = json!({"kind": "row", "store": "<i>x</i>", "workload": "c", "distribution": "uniform",
+        "records": 1000, "round": 1,
         "status": "failed", "error": evil, "suite": "<b>s", "cell": "]]><u>"});
-    let comparison = json!({"kind": "comparison", "suite": "<b>s", "cell": evil, "ours": evil, "theirs": evil, "paper_ratio": 2.0, "our_ratio": 1.0});
+    let comparison = json!({"kind": "comparison", "suite": "<b>s", "cell": evil, "ours": evil, "theirs": evil,
+        "paper_ratio": 2.0, "our_ratio": 1.0});
     let report = report_of(&[failed, comparison]);
     for markup in ["<script", "<i>", "<b>", "<u>"] {
         assert!(!report.html.contains(markup) && !report.markdown.contains(markup), "{markup}");
@@ -198,7 +200,8 @@ fn rows_that_did_not_end_well_are_shown_with_their_error_beside_their_neighbours
 fn a_failed_row_goes_to_the_measurement_that_it_stands_beside() {
     let small = |store, round| row(store, round, 5e3);
     let large = |store, round| with(row(store, round, 4e3), json!({"value_size": 1000}));
-    let bad = json!({"kind": "row", "store": "sled", "workload": "c", "distribution": "uniform", "records": 1000, "round": 1,
+    let bad = json!({"kind": "row", "store": "sled", "workload": "c", "distribution": "uniform", "records": 1000,
+        "round": 1,
         "status": "failed", "error": "oh"});
     let markdown = report_of(&[small("tree", 1), large("tree", 1), bad]).markdown;
     let places: Vec<bool> = markdown.split("\n### ").skip(1).map(|group| group.contains("sled")).collect();
@@ -227,8 +230,10 @@ fn rounds_of_another_machine_state_are_left_out() {
 
 #[test]
 fn what_the_bench_calls_noisy_is_called_noisy() {
-    let summary = json!({"kind": "summary", "store": "tree", "workload": "c", "distribution": "uniform", "records": 1000, "rounds": 1,
-        "ops_per_second": 5.0, "spread": null, "ratios": {"lmdb": null}, "noisy": true, "why": "the machine slowed down"});
+    let summary = json!({"kind": "summary", "store": "tree", "workload": "c", "distribution": "uniform",
+        "records": 1000, "rounds": 1,
+        "ops_per_second": 5.0, "spread": null, "ratios": {"lmdb": null}, "noisy": true,
+            "why": "the machine slowed down"});
     let report = report_of(&[row("tree", 1, 5e3), row("lmdb", 1, 6e3), summary]);
     let speed = table(&report.markdown, "Operations a second");
     assert!(
@@ -247,10 +252,12 @@ fn phases_are_measurements_of_their_own_and_one_chart() {
         .flat_map(|(leg, workload)| {
             ["adaptive", "lsm"].map(|store| {
                 let moments: Vec<Value> =
-                    (0..4).map(|at| json!({"seconds": at, "operations": 1000 * at * (leg + 1), "memory_bytes": 1})).collect();
+                    (0..4).map(|at| json!({"seconds": at, "operations": 1000 * at * (leg + 1),
+                        "memory_bytes": 1})).collect();
                 let ops = 1000.0 * (leg + 1) as f64;
                 let phase =
-                    json!({"leg": leg, "workload": workload, "seconds": 3.0, "operations": 3.0 * ops, "timeline": moments});
+                    json!({"leg": leg, "workload": workload, "seconds": 3.0, "operations": 3.0 * ops,
+                        "timeline": moments});
                 with(row(store, 1, ops), phase)
             })
         })
@@ -270,8 +277,10 @@ fn phases_are_measurements_of_their_own_and_one_chart() {
 #[test]
 fn rows_with_next_to_nothing_are_read() {
     let bare = json!({"store": "tree", "ops_per_second": 12.5});
-    let nulls = json!({"kind": "row", "store": "lmdb", "round": null, "status": "ok", "ops_per_second": 25, "latency_us": {"p50": null},
-        "latency_cdf": [[0.5, null], [null, 3.0]], "timeline": [{"seconds": 1.0}], "machine": {"before": null}, "load": null,
+    let nulls = json!({"kind": "row", "store": "lmdb", "round": null, "status": "ok", "ops_per_second": 25,
+        "latency_us": {"p50": null},
+        "latency_cdf": [[0.5, null], [null, 3.0]], "timeline": [{"seconds": 1.0}], "machine": {"before": null},
+            "load": null,
         "timeline_of_the_future": {"x": 1}});
     let nothing = json!({"kind": "row"});
     let report = report_of(&[bare, nulls, nothing]);
@@ -293,9 +302,11 @@ fn a_store_in_two_files_is_shown_once_for_each() {
 
 #[test]
 fn comparisons_stand_beside_the_paper() {
-    let comparison = json!({"kind": "comparison", "suite": "f2", "cell": "A zipfian", "metric": "read_bytes", "ours": "tree",
+    let comparison = json!({"kind": "comparison", "suite": "f2", "cell": "A zipfian", "metric": "read_bytes",
+        "ours": "tree",
         "theirs": "rocksdb", "paper_ratio": 2.5, "our_ratio": 1.25, "difference": -1.25});
-    let waiting = json!({"kind": "comparison", "suite": "f2", "cell": "B", "ours": "hash", "theirs": "lmdb", "paper_ratio": 11.9, "our_ratio": null});
+    let waiting = json!({"kind": "comparison", "suite": "f2", "cell": "B", "ours": "hash", "theirs": "lmdb",
+        "paper_ratio": 11.9, "our_ratio": null});
     let report = report_of(&[row("tree", 1, 5e3), comparison, waiting]);
     assert_eq!(
         table(&report.markdown, "Ratios in the paper"),
@@ -309,8 +320,10 @@ fn comparisons_stand_beside_the_paper() {
 
 #[test]
 fn goals_stand_beside_what_was_measured() {
-    let comparison = json!({"kind": "comparison", "suite": "aha", "cell": "E stretch, phase 3: e", "metric": "worst_window",
-        "ours": "adaptive", "theirs": "steady", "paper_ratio": null, "our_ratio": 0.82, "difference": null, "goal": 0.7});
+    let comparison = json!({"kind": "comparison", "suite": "aha", "cell": "E stretch, phase 3: e",
+        "metric": "worst_window",
+        "ours": "adaptive", "theirs": "steady", "paper_ratio": null, "our_ratio": 0.82, "difference": null,
+            "goal": 0.7});
     let report = report_of(&[row("adaptive", 1, 5e3), comparison]);
     let told = [["E stretch, phase 3: e", "adaptive / steady", "worst window", "0.70×", "0.82×"]];
     assert_eq!(table(&report.markdown, "Ratios in the paper"), told);

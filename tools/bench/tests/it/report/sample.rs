@@ -42,7 +42,8 @@ pub(crate) fn runs() -> Vec<Value> {
 }
 
 fn parameters(workload: &str) -> Value {
-    json!({"kind": "row", "workload": workload, "distribution": "zipfian", "theta": 0.99, "records": 20_000_000, "key_size": 8.0, "value_size": 100,
+    json!({"kind": "row", "workload": workload, "distribution": "zipfian", "theta": 0.99, "records": 20_000_000,
+        "key_size": 8.0, "value_size": 100,
         "threads": 8, "batch": 1, "rate": null, "durability": "buffered", "memory_budget": BUDGET as u64})
 }
 
@@ -51,7 +52,8 @@ fn run(store: Store, workload: &str, factor: f64, round: u64) -> Value {
     let bad = match (name, workload, round) {
         ("sled", "a", _) => Some((
             "out_of_memory",
-            "the process was killed: its cgroup of 268 MiB had no memory left while it loaded record 14,201,988 of 20,000,000",
+            "the process was killed: its cgroup of 268 MiB had no memory left while it loaded record 14,201,988 of \
+                20,000,000",
         )),
         ("redb", "c", 4) => Some(("hung", "no operation ended for 60 s; the process was killed")),
         ("fjall", "a", _) => {
@@ -61,7 +63,8 @@ fn run(store: Store, workload: &str, factor: f64, round: u64) -> Value {
         _ => None,
     };
     if let Some((status, error)) = bad {
-        return json!({"kind": "row", "store": name, "workload": workload, "distribution": "zipfian", "records": 20_000_000, "round": round,
+        return json!({"kind": "row", "store": name, "workload": workload, "distribution": "zipfian",
+            "records": 20_000_000, "round": round,
             "status": status, "error": error});
     }
     let mut row = parameters(workload);
@@ -79,8 +82,10 @@ fn measured((name, ops, median, reads, written): Store, workload: &str, factor: 
     let written = if workload == "a" { written * 8.0 + 310.0 } else { written };
     let stall = median * 210.0 / factor;
     let user = operations * 108.0;
-    json!({"store": name, "round": round, "status": "ok", "error": null, "operations": operations, "seconds": 60.0, "ops_per_second": ops,
-        "latency_us": {"p50": median, "p99": median * 14.0, "p999": median * 40.0, "p9999": median * 120.0, "max": stall, "mean": median * 1.8},
+    json!({"store": name, "round": round, "status": "ok", "error": null, "operations": operations, "seconds": 60.0,
+        "ops_per_second": ops,
+        "latency_us": {"p50": median, "p99": median * 14.0, "p999": median * 40.0, "p9999": median * 120.0,
+            "max": stall, "mean": median * 1.8},
         "latency_cdf": distribution(median, reads), "timeline": timeline(name, ops), "longest_stall_us": stall,
         "kernel_device_reads": operations * reads, "kernel_device_writes": operations * written / 9000.0,
         "kernel_read_bytes": operations * reads * 4096.0, "kernel_write_bytes": operations * written,
@@ -92,7 +97,8 @@ fn measured((name, ops, median, reads, written): Store, workload: &str, factor: 
 }
 
 fn prepared((name, _, median, ..): Store, round: u64) -> Value {
-    let load = json!({"seconds": median * 3.1, "ops_per_second": 20e6 / (median * 3.1), "settle_seconds": median / 9.0, "updates_seconds": median * 7.0,
+    let load = json!({"seconds": median * 3.1, "ops_per_second": 20e6 / (median * 3.1),
+        "settle_seconds": median / 9.0, "updates_seconds": median * 7.0,
         "capped": name == "fjall"});
     json!({"load": if round == 1 { load } else { Value::Null }, "size_on_disk": 2.16e9 * (1.1 + median / 150.0),
         "space_amplification": 1.1 + median / 150.0, "open_seconds": 0.02 * median})
@@ -126,14 +132,16 @@ fn timeline(name: &str, ops: f64) -> Vec<Value> {
             ops * 0.3 * warm * (1.0 + 0.04 * noise(f64::from(second) + ops)) * if stalls { 0.15 } else { 1.0 };
         let time = f64::from(second) * 0.3;
         let memory = BUDGET * (begin * (1.0 - 0.5 * (-time / 4.0).exp()) + wave * (time * 0.9).sin());
-        json!({"seconds": time, "operations": operations.round(), "memory_bytes": memory, "device_reads": second * 9000, "device_writes": 0})
+        json!({"seconds": time, "operations": operations.round(), "memory_bytes": memory,
+            "device_reads": second * 9000, "device_writes": 0})
     };
     (0..200).map(moment).collect()
 }
 
 fn pace(seed: f64, slow: bool) -> Value {
     let factor = if slow { 1.86 } else { 1.0 + 0.03 * noise(seed) };
-    json!({"loop_ns": 1.02e6 * factor, "disk_reads_per_second": 151_000.0 / factor, "stolen": if slow { 0.21 } else { 0.004 }})
+    json!({"loop_ns": 1.02e6 * factor, "disk_reads_per_second": 151_000.0 / factor,
+        "stolen": if slow { 0.21 } else { 0.004 }})
 }
 
 fn summary(store: &str, workload: &str) -> Value {
@@ -141,7 +149,8 @@ fn summary(store: &str, workload: &str) -> Value {
     let mut summary = parameters(workload);
     extend(
         &mut summary,
-        json!({"kind": "summary", "store": store, "rounds": ROUNDS, "ops_per_second": 1.0, "spread": 0.01, "ratios": {"tree": 1.0},
+        json!({"kind": "summary", "store": store, "rounds": ROUNDS, "ops_per_second": 1.0, "spread": 0.01,
+            "ratios": {"tree": 1.0},
         "noisy": noisy, "why": if noisy { Some("the rounds are 17% apart") } else { None }}),
     );
     summary
@@ -163,7 +172,8 @@ pub(crate) fn suite() -> Vec<Value> {
             extend(&mut row, measured);
             extend(
                 &mut row,
-                json!({"suite": "treeline-points", "cell": cell, "distribution": shape, "value_size": size - 8, "durability": "none"}),
+                json!({"suite": "treeline-points", "cell": cell, "distribution": shape, "value_size": size - 8,
+                    "durability": "none"}),
             );
             row
         };
@@ -172,11 +182,14 @@ pub(crate) fn suite() -> Vec<Value> {
             [("rocksdb", "throughput", Some(2.2)), ("lmdb", "throughput", Some(10.95)), ("rocksdb", "read_bytes", None)]
         {
             let here = 1.6 + noise(index as f64 * 3.0 + paper.unwrap_or(0.0));
-            lines.push(json!({"kind": "comparison", "suite": "treeline-points", "cell": cell, "metric": metric, "ours": "tree", "theirs": theirs,
-                "paper_ratio": paper, "our_ratio": here, "difference": paper.map(|paper: f64| here - paper), "cells": 1, "of_cells": 1}));
+            lines.push(json!({"kind": "comparison", "suite": "treeline-points", "cell": cell, "metric": metric,
+                "ours": "tree", "theirs": theirs,
+                "paper_ratio": paper, "our_ratio": here, "difference": paper.map(|paper: f64| here - paper),
+                    "cells": 1, "of_cells": 1}));
         }
     }
-    lines.push(json!({"kind": "comparison", "suite": "treeline-points", "cell": "mean: all zipfian", "metric": "throughput", "ours": "tree",
+    lines.push(json!({"kind": "comparison", "suite": "treeline-points", "cell": "mean: all zipfian",
+        "metric": "throughput", "ours": "tree",
         "theirs": "rocksdb", "paper_ratio": 2.4, "our_ratio": 1.9, "difference": -0.5, "cells": 3, "of_cells": 4}));
     lines
 }
@@ -184,12 +197,17 @@ pub(crate) fn suite() -> Vec<Value> {
 /// Lines as the first version of the benchmark printed them.
 pub(crate) fn earlier() -> Vec<Value> {
     let line = |store: &str, ops: f64| {
-        json!({"store": store, "workload": "b", "distribution": "hotspot", "theta": 0.99, "records": 1_000_000, "key_size": 8.0, "value_size": 56,
-            "threads": 8, "batch": 32, "rate": null, "durability": "sync", "operations": 1_000_000, "seconds": 1e6 / ops, "ops_per_second": ops,
+        json!({"store": store, "workload": "b", "distribution": "hotspot", "theta": 0.99, "records": 1_000_000,
+            "key_size": 8.0, "value_size": 56,
+            "threads": 8, "batch": 32, "rate": null, "durability": "sync", "operations": 1_000_000,
+                "seconds": 1e6 / ops, "ops_per_second": ops,
             "latency_us": {"p50": 30.0, "p99": 400.0, "p999": 900.0, "p9999": 2100.0, "max": 9000.0, "mean": 41.0},
-            "device_reads": 300_000, "device_writes": 9000, "read_bytes": 1_228_800_000, "write_bytes": 200_000_000, "kernel_read_bytes": null,
-            "kernel_write_bytes": null, "device_reads_per_op": 0.3, "ideal_device_reads_per_op": null, "memory_budget": 67_108_864,
-            "memory_peak": 68_000_000, "index_bytes": 900_000, "cpu_seconds": 7.5, "load": null, "engine": {"segments": 12}})
+            "device_reads": 300_000, "device_writes": 9000, "read_bytes": 1_228_800_000, "write_bytes": 200_000_000,
+                "kernel_read_bytes": null,
+            "kernel_write_bytes": null, "device_reads_per_op": 0.3, "ideal_device_reads_per_op": null,
+                "memory_budget": 67_108_864,
+            "memory_peak": 68_000_000, "index_bytes": 900_000, "cpu_seconds": 7.5, "load": null,
+                "engine": {"segments": 12}})
     };
     vec![line("tree", 84_000.0), line("null", 9.1e6)]
 }

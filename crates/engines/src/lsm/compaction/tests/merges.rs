@@ -17,16 +17,17 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::{
     engine::Range,
     lsm::{
-        compaction::{
-            merge::{CompactionMerge, merge},
-            output_splitter::OutputSplitter,
-            retention::Retention,
+        cache::{
+            table_cache::TableCache,
+            table_reader::{TableLoader, TableReader},
         },
+        compaction::{
+            executor::merge::{CompactionMerge, merge},
+            inputs::{output_splitter::OutputSplitter, retention::Retention},
+        },
+        flush::run_builder::RunBuilder,
         manifest::{LevelManifest, PagedRangeEdit, RangeEditKind, RunId, VersionEdit},
-        run_builder::RunBuilder,
         table::{Compression, IndexKind, IndexOptions, Options},
-        table_cache::TableCache,
-        table_reader::{TableLoader, TableReader},
         version::{Run, TableMeta, Version},
     },
     remaining_range::RemainingRange,

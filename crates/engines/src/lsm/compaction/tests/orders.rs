@@ -11,7 +11,7 @@ use std::{
 use ecotone_substrate::{Error, Result};
 
 use crate::{
-    lsm::compaction::subtasks::{ParallelJob, Subtasks},
+    lsm::compaction::executor::subtasks::{ParallelJob, Subtasks},
     tests::orders::{all_orders, spawn},
 };
 

@@ -7,11 +7,8 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::lsm::{
     compaction::{
-        cursors::CompactionCursors,
-        output_splitter::OutputSplitter,
-        range_compaction::RangeCompaction,
-        retention::Retention,
-        strategy::{CompactionPlan, IntraL0Limits},
+        inputs::{output_splitter::OutputSplitter, retention::Retention},
+        strategy::{CompactionPlan, IntraL0Limits, cursors::CompactionCursors, range_compaction::RangeCompaction},
     },
     family::Tuning,
     manifest::{LevelId, LevelManifest, RunId, VersionEdit},

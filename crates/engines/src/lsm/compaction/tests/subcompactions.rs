@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::plans::version;
+use crate::lsm::compaction::tests::plans::version;
 use crate::lsm::{
     compaction::strategy::CompactionPlan,
     version::{TableMeta, tests::Fake},

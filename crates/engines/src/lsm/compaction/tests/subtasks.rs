@@ -8,7 +8,7 @@ use std::{
 use ecotone_substrate::{Error, Result};
 use ecotone_sys::primitive::Mutex;
 
-use crate::lsm::compaction::subtasks::{ParallelJob, Subtasks};
+use crate::lsm::compaction::executor::subtasks::{ParallelJob, Subtasks};
 
 /// The outcomes of the subtasks, in the order in which they run.
 #[derive(Clone, Copy)]

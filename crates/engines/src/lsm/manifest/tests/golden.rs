@@ -2,7 +2,7 @@
 
 use ecotone_substrate::codec::hex::{golden, render};
 
-use super::*;
+use crate::lsm::manifest::tests::*;
 
 const RUN: [(usize, &str); 2] = [(1, "level 0"), (1, "ordinal")];
 const LEVEL: [(usize, &str); 1] = [(1, "depth")];

@@ -3,7 +3,7 @@
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::*;
+use crate::lsm::manifest::tests::*;
 
 /// The tables that an edit deletes, and those that it adds with their runs.
 type Drawn = (Vec<u32>, Vec<(RunId, u32)>);

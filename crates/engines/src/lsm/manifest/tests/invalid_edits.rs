@@ -1,6 +1,6 @@
 //! Invalid edits and roots.
 
-use super::*;
+use crate::lsm::manifest::tests::*;
 
 #[track_caller]
 fn misfit(deleted: &[u32], added: &[(RunId, u32)]) {

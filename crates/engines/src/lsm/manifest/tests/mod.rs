@@ -5,7 +5,7 @@ mod histories;
 mod invalid_edits;
 mod paged_ranges;
 
-use super::*;
+use crate::lsm::manifest::*;
 use crate::lsm::{blob, options::LsmOptions};
 
 fn file(number: u32) -> FileRef {

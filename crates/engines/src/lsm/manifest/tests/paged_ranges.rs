@@ -5,7 +5,7 @@ use std::iter;
 use ecotone_substrate::limits::{MAX_KEY, MAX_PAGED_RANGE_BYTES, MAX_PAGED_RANGES};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::*;
+use crate::lsm::manifest::tests::*;
 
 fn edit(lower: &[u8], upper: &[u8], kind: RangeEditKind) -> VersionEdit {
     let (lower, upper) = (lower.to_vec(), upper.to_vec());

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use ecotone_sys::chunk::{Arena, CHUNK_BYTES, Size};
 
-use super::*;
-use crate::lsm::slab_reserve::size_of_next;
+use crate::lsm::memtable::slab_reserve::size_of_next;
+use crate::lsm::memtable::*;
 
 /// A memtable, and memory for its slabs.
 struct Fixture {

@@ -9,7 +9,7 @@ use std::{
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::*;
+use crate::lsm::memtable::tests::*;
 
 /// What the memtable has for a key: the value, or `None` for a tombstone, and the sequence.
 type Said = (Option<Vec<u8>>, Seq);

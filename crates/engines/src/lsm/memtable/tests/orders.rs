@@ -1,7 +1,7 @@
 //! All interleavings of a few calls, within a bound on preemptions, by loom (decision 12, K1 and K2). A slab has 16
 //! words, two nodes.
 
-use super::*;
+use crate::lsm::memtable::tests::*;
 use crate::tests::orders::{self, spawn};
 
 /// Hashes of nodes with one link and with two.

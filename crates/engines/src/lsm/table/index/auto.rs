@@ -4,7 +4,10 @@
 use ecotone_substrate::limits::PAGE;
 use ecotone_sys::chunk::CELL_BYTES;
 
-use super::{super::boundaries::Boundaries, Built, IndexKind, IndexOptions, build_kind};
+use crate::lsm::table::{
+    boundaries::Boundaries,
+    index::{Built, IndexKind, IndexOptions, build_kind},
+};
 
 /// Builds an index of each kind, and gives the one with the least cost; of equal ones the simplest.
 pub(super) fn build(

@@ -18,8 +18,11 @@ use ecotone_substrate::{
     table::Pages,
 };
 
-use self::group::{Draft, Group, Line};
-use super::{super::boundaries::Bounds, Built, Candidates, IndexKind, Shape, bits::LOOK, layout::Layout};
+use crate::lsm::table::index::linear::group::{Draft, Group, Line};
+use crate::lsm::table::{
+    boundaries::Bounds,
+    index::{Built, Candidates, IndexKind, Shape, bits::LOOK, layout::Layout},
+};
 
 /// Bytes of the header, and of each group's head.
 const FRONT: usize = 16;

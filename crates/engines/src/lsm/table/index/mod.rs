@@ -20,10 +20,10 @@ use std::result;
 use ecotone_substrate::{codec::Malformed, table::Pages};
 use ecotone_sys::chunk::CELL_BYTES;
 
-use self::{bits::LOOK, linear::Linear, plr::Plr, single::Single};
-pub use self::{partitioned::Partition, whole::WholeIndex};
-pub(super) use self::{partitioned::seal, single::Separators};
-use super::boundaries::Boundaries;
+use crate::lsm::table::boundaries::Boundaries;
+use crate::lsm::table::index::{bits::LOOK, linear::Linear, plr::Plr, single::Single};
+pub use crate::lsm::table::index::{partitioned::Partition, whole::WholeIndex};
+pub(super) use crate::lsm::table::index::{partitioned::seal, single::Separators};
 
 /// A kind of index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

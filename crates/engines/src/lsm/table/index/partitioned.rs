@@ -9,7 +9,7 @@ use ecotone_substrate::{
     table::{BlockAddress, Pages},
 };
 
-use super::{
+use crate::lsm::table::index::{
     Built, Candidates, IndexKind,
     single::{Separators, Single},
 };

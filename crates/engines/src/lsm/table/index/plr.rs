@@ -10,7 +10,10 @@ use ecotone_substrate::{
     table::Pages,
 };
 
-use super::{super::boundaries::Bounds, Built, Candidates, IndexKind, Shape};
+use crate::lsm::table::{
+    boundaries::Bounds,
+    index::{Built, Candidates, IndexKind, Shape},
+};
 
 /// Bytes of the header, and of each segment.
 const HEAD: usize = 16;

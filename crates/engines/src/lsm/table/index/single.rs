@@ -8,10 +8,9 @@ use ecotone_substrate::{
     table::Pages,
 };
 
-use super::{
-    super::prefix_compare::{PrefixComparer, common_prefix_len},
-    Built, IndexKind,
-    layout::Layout,
+use crate::lsm::table::{
+    index::{Built, IndexKind, layout::Layout},
+    prefix_compare::{PrefixComparer, common_prefix_len},
 };
 
 /// Separators of a run. The first of a run is whole.

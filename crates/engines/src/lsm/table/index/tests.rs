@@ -8,10 +8,7 @@ use ecotone_substrate::{
 };
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
-use super::{
-    super::{boundaries::Boundaries, prefix_compare::common_prefix_len},
-    *,
-};
+use crate::lsm::table::{boundaries::Boundaries, index::*, prefix_compare::common_prefix_len};
 
 const BLOCK: usize = 4096;
 const NAME: FileIdentity = FileIdentity { database: 7, keyspace: 3, number: 9, birth: 41 };

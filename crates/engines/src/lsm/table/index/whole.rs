@@ -1,6 +1,6 @@
 //! An index with all of its partitions, for callers that read a whole table.
 
-use super::{Candidates, Index, IndexKind, Located, Partition};
+use crate::lsm::table::index::{Candidates, Index, IndexKind, Located, Partition};
 
 /// An index, and its partitions if it has some.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use rand::SeedableRng;
 
-use super::*;
+use crate::lsm::table::tests::*;
 
 /// Fills a block with as many of these as fit.
 fn fill(size: usize, records: &Records, take: impl FnOnce(Block<'_>, Records)) {

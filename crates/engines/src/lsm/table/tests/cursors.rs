@@ -9,7 +9,7 @@ use ecotone_sys::chunk::Size;
 use ecotone_testkit::table::seal_block;
 use rand::SeedableRng;
 
-use super::*;
+use crate::lsm::table::tests::*;
 
 /// A table on a disk.
 struct Fixture {

@@ -4,7 +4,7 @@ use ecotone_substrate::limits::PAGE;
 use ecotone_testkit::table::{Damaged, seal_block, seal_header};
 use rand::SeedableRng;
 
-use super::*;
+use crate::lsm::table::tests::*;
 
 /// A table on a disk, and its records. Four pages follow the header: two blocks, the index, the filter.
 fn original(kind: IndexKind) -> (SimStorage, Records) {

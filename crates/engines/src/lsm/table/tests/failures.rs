@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::*;
+use crate::lsm::table::tests::*;
 
 #[test]
 fn a_full_disk_leaves_no_file_and_no_harm() {

@@ -6,7 +6,7 @@ use ecotone_substrate::{
 };
 use ecotone_testkit::table::BEGINNING;
 
-use super::*;
+use crate::lsm::table::tests::*;
 
 /// The labels of the header's other fields.
 const HEADER: [(usize, &str); 17] = [

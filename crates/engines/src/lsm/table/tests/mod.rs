@@ -13,7 +13,7 @@ use ecotone_testkit::sim::SimStorage;
 use rand::{Rng, RngExt, rngs::SmallRng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::*;
+use crate::lsm::table::*;
 
 const DATABASE: u64 = 7;
 const NAME: FileIdentity = FileIdentity { database: DATABASE, keyspace: 3, number: 9, birth: 41 };

@@ -4,7 +4,7 @@ use ecotone_substrate::limits::PAGE;
 use ecotone_testkit::table::{Damaged, seal_block};
 use rand::SeedableRng;
 
-use super::{super::compression::plain_bytes, *};
+use crate::lsm::table::{compression::plain_bytes, tests::*};
 use crate::read_ahead::{ReadAhead, ScanLengths};
 
 fn lz4(block: usize) -> Options {

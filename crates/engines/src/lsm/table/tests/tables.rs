@@ -2,7 +2,7 @@
 
 use rand::SeedableRng;
 
-use super::*;
+use crate::lsm::table::tests::*;
 
 #[test]
 fn what_is_written_is_found_after_opening() {

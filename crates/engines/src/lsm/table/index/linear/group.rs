@@ -2,12 +2,12 @@
 
 use ecotone_substrate::search::partition_near;
 
-use super::{
-    super::{
-        super::boundaries::Bounds,
+use crate::lsm::table::{
+    boundaries::Bounds,
+    index::{
         bits::{self, LOOK},
+        linear::HEAD,
     },
-    HEAD,
 };
 
 /// The grid is made finer while the ties of a group cost more than one read for this many records.

@@ -1,0 +1,162 @@
+//! The interface of the page tier below the tables of a keyspace. Where a range of keys is paged, the page tier holds
+//! its oldest records: every visible table record is newer. A keyspace of the lsm engine has no page tier (decision 14,
+//! "Shape").
+
+use std::{fmt, sync::Arc};
+
+use ecotone_substrate::{Result, memory::Component};
+
+use crate::lsm::{checker::ReadChecker, read::merging_iterator::RecordIterator};
+use crate::{
+    engine::{Cursor, Range, VisitValue},
+    record_cache::RecordCache,
+    remaining_range::{Direction, RemainingRange},
+};
+
+/// What one scan read in a stretch of keys, or a part of it. The page tier judges by this where pages pay off (decision
+/// 14, "Finding hot ranges").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScanReport<'p> {
+    /// The lowest key that the scan read there, about.
+    pub(crate) from: &'p [u8],
+    /// Records that the scan returned, and older records of the same keys that it passed over.
+    pub(crate) records: u64,
+    pub(crate) hidden: u64,
+    /// Disk requests for the oldest run or level, if the stretch has no pages.
+    pub(crate) main: u64,
+    /// Runs and levels besides the one that the scan read most of, or besides the pages, and disk requests for them.
+    pub(crate) sources: u64,
+    pub(crate) reads: u64,
+}
+
+/// Estimated size of what a conversion to pages has to move in a range.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RangeSize {
+    /// Bytes of visible tables; those of the largest run or level, summed over the fragments of the range; and records.
+    pub(crate) bytes: u64,
+    pub(crate) largest_run: u64,
+    pub(crate) records: u64,
+    /// Pages of the page tier, and their bytes.
+    pub(crate) pages: u64,
+    pub(crate) page_bytes: u64,
+}
+
+/// A paged range in which no table is visible, so that a flush may write its records to pages. `range_size` counts the
+/// records of the memtable in place of tables.
+#[derive(Debug)]
+pub(crate) struct FlushCandidate {
+    pub(crate) lower: Vec<u8>,
+    pub(crate) upper: Vec<u8>,
+    pub(crate) range_size: RangeSize,
+}
+
+/// The parts around the tables of a keyspace, where it has them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LsmDeps {
+    /// The record cache in front of the tables.
+    pub(crate) record_cache: Option<Arc<dyn RecordCache>>,
+    /// The page tier below the tables.
+    pub(crate) page_tier: Option<Arc<dyn PageTier>>,
+    /// Checks all reads, in builds for tests.
+    pub(crate) read_checker: Option<Arc<ReadChecker>>,
+}
+
+/// A record that is copied; no value is a tombstone.
+pub(crate) type CopiedRecord = (Vec<u8>, Option<Vec<u8>>);
+
+/// The page tier, which another engine keeps. A keyspace of the lsm engine has none.
+pub(crate) trait PageTier: fmt::Debug + Send + Sync {
+    /// Looks for a key of a paged range, and appends its value to `value`. False if there is none.
+    fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
+    /// The same for many keys; `found` gets the number and the value of each, in any order.
+    fn find_many(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()>;
+    /// A cursor over the records of a range that is paged.
+    fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor>;
+    /// Clears a range that is not paged, without an upper bound or with this one, and pins its boundaries, so that
+    /// pages on both sides stay separate.
+    fn clear_range(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<()>;
+    /// Whether such a range is already clear, or as good as that.
+    fn is_cleared(&self, lower: &[u8], upper: Option<&[u8]>) -> bool;
+    /// The last boundary within paged ranges that is not above a key. The range can be cut there; the boundary is
+    /// pinned from now on.
+    fn boundary_before(&self, key: &[u8]) -> Result<Vec<u8>>;
+    /// The first boundary that is not below a key, likewise.
+    fn boundary_after(&self, key: &[u8]) -> Result<Vec<u8>>;
+    /// How far about `most` bytes of pages reach from `lower` on, to `upper` at most, and how many bytes there are
+    /// until then.
+    fn extent(&self, lower: &[u8], upper: &[u8], most: u64) -> (Vec<u8>, u64);
+    /// Pins these boundaries, and unpins all others. No thread clears a range meanwhile.
+    fn set_boundaries(&self, bounds: &mut dyn Iterator<Item = &[u8]>);
+    /// A scan has read a stretch of keys.
+    fn on_scan(&self, report: &ScanReport<'_>);
+    /// About a second has passed. `is_idle` tells whether the keyspace was unused for some time.
+    fn on_tick(&self, is_idle: bool);
+    /// Chooses the ranges, of these ascending ones, whose records the flush writes to pages at once; those of the
+    /// others go into a run. Called at every flush, even without candidates.
+    fn select_for_pages(&self, flush_candidates: Vec<FlushCandidate>) -> Vec<FlushCandidate>;
+    /// Guards, ascending: keys between which scans behave differently than beside them. Tables of L0 end there.
+    fn guards(&self) -> Vec<Vec<u8>>;
+    /// Whether flushes to pages are given up while memtables wait.
+    fn yields_to_writers(&self) -> bool;
+    /// Writes ascending records into ranges that are paged or were cleared, over the records there. Log records that
+    /// are appended afterwards may rely on them. `inserts` says whether keys that are new to the pages count as
+    /// inserts; in a cleared range they do not, as they come from tables. Returns the number of records.
+    fn ingest(&self, records: &mut dyn Iterator<Item = Result<CopiedRecord>>, inserts: bool) -> Result<u64>;
+    /// Bytes written to pages so far.
+    fn bytes_written(&self) -> u64;
+}
+
+/// The records of a paged range, in either direction.
+pub(in crate::lsm) struct PageCursor {
+    cursor: Box<dyn Cursor>,
+    direction: Direction,
+    /// Whether there is a current record; `key` and `value` are a copy of it.
+    there: bool,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl PageCursor {
+    /// A cursor on the first record of the remaining range.
+    pub(in crate::lsm) fn begin(
+        page_tier: &Arc<dyn PageTier>,
+        rest: RemainingRange,
+        direction: Direction,
+        memory: Component,
+    ) -> Result<PageCursor> {
+        let cursor = page_tier.clone().cursor_in((rest.low, rest.high), memory);
+        let mut source = PageCursor { cursor, direction, there: false, key: Vec::new(), value: Vec::new() };
+        source.step().map(|()| source)
+    }
+
+    /// Deleted records that the cursor has passed over.
+    pub(in crate::lsm) fn deletes_passed(&self) -> u64 {
+        self.cursor.deletes_passed()
+    }
+
+    /// The current record.
+    pub(in crate::lsm) fn record(&self) -> Option<(&[u8], &[u8])> {
+        self.there.then_some((&self.key, &self.value))
+    }
+}
+
+impl RecordIterator for PageCursor {
+    fn key(&self) -> Option<&[u8]> {
+        self.there.then_some(&self.key)
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let next = match self.direction {
+            Direction::Up => self.cursor.next()?,
+            Direction::Down => self.cursor.next_back()?,
+        };
+        self.there = next.is_some();
+        if let Some((key, value)) = next {
+            self.key.clear();
+            self.key.extend_from_slice(key);
+            self.value.clear();
+            self.value.extend_from_slice(value);
+        }
+        Ok(())
+    }
+}
