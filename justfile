@@ -46,7 +46,7 @@ histories COUNT="5000" TESTS="interleaved_calls threads_and_crashes":
 interleavings SCHEDULES="10000":
     ECOTONE_SCHEDULES={{SCHEDULES}} cargo test --release -p ecotone --features shuttle --test interleavings -- --nocapture
     cargo test -p ecotone --features shuttle,bugs --test interleavings bugs:: -- --nocapture
-    cargo test --release -p ecotone-sys -p ecotone-substrate -p ecotone-engines --features ecotone-sys/loom,ecotone-substrate/loom,ecotone-engines/loom --lib orders -- --nocapture
+    cargo test --release -p ecotone-sys -p ecotone-substrate -p ecotone-engine -p ecotone-tree -p ecotone-hash -p ecotone-lsm --features ecotone-sys/loom,ecotone-substrate/loom,ecotone-engine/loom,ecotone-tree/loom,ecotone-hash/loom,ecotone-lsm/loom --lib orders -- --nocapture
 
 # Many threads in small budgets, in every way there is: every call must return in time
 liveness EPISODES="100":

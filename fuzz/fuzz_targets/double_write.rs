@@ -10,7 +10,7 @@ use ecotone_substrate::{
     health::Health,
     limits::PAGE,
     memory::Memory,
-    page::{Page, PageBuilder, PageKind, Place},
+    page::{Page, PageAddress, PageBuilder, PageKind},
     storage::{Access, File, FileId, Storage},
 };
 use ecotone_testkit::sim::SimStorage;
@@ -36,7 +36,7 @@ fuzz_target!(|input: &[u8]| {
     let _ = double_write.repair(&mut file_of);
     let after = &disk.files()[&PAGES];
     for ((number, before), after) in (0..).zip(pages().chunks(PAGE)).zip(after.chunks(PAGE)) {
-        let place = Place { file: PAGES.identity(), page: number };
+        let place = PageAddress { file: PAGES.identity(), page: number };
         let whole = |bytes| Page::parse(bytes, place).is_ok();
         assert!(before == after || (!whole(before) && whole(after)), "page {number} was made another");
     }
@@ -46,7 +46,7 @@ fuzz_target!(|input: &[u8]| {
 fn pages() -> Vec<u8> {
     let mut bytes = vec![0; 8 * PAGE];
     for (number, page) in (0..).zip(bytes.chunks_mut(PAGE)).filter(|(number, _)| number % 3 != 0) {
-        let place = Place { file: PAGES.identity(), page: number };
+        let place = PageAddress { file: PAGES.identity(), page: number };
         PageBuilder::new(page, place, PageKind::Base, 0, b"", None).finish(u64::from(number));
         if number % 3 == 2 {
             page[2048] ^= 1;

@@ -9,5 +9,9 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let Some((&first, rest)) = input.split_first() else { return };
-    if first == 0 { bounded(PAGE, || page(rest)) } else { segment(first.into(), rest).is_some() };
+    if first == 0 {
+        bounded(PAGE, || page(rest))
+    } else {
+        segment(first.into(), rest).is_some()
+    };
 });

@@ -5,7 +5,7 @@
 use ecotone_fuzz::bounded;
 use ecotone_substrate::{
     limits::PAGE,
-    page::{Page, PageBuilder, Place, seal},
+    page::{Page, PageAddress, PageBuilder, seal},
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -13,7 +13,7 @@ fuzz_target!(|input: &[u8]| {
     let mut bytes = [0; PAGE];
     bytes.iter_mut().zip(input).for_each(|(byte, given)| *byte = *given);
     let field = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-    let place = Place { file: 7, page: field(16) as u32 };
+    let place = PageAddress { file: 7, page: field(16) as u32 };
     let sequence = field(8);
     seal(&mut bytes, place, sequence);
     bounded(PAGE, || {
@@ -34,12 +34,12 @@ fn read(page: &Page<'_>, wanted: &[u8]) {
     assert_eq!(page.iter().rev().count(), entries);
     assert!(entries <= page.len() && page.room() <= PAGE);
     let wanted = wanted.get(..20).unwrap_or(wanted);
-    let _ = (page.get(wanted), page.search(wanted), page.covers(wanted), page.covers(page.lower()),
-        format!("{page:?}"));
+    let _ =
+        (page.get(wanted), page.search(wanted), page.covers(wanted), page.covers(page.lower()), format!("{page:?}"));
 }
 
 /// Every record is found, and the builder makes the same bytes of them.
-fn rebuild(page: &Page<'_>, place: Place, bytes: &[u8; PAGE]) {
+fn rebuild(page: &Page<'_>, place: PageAddress, bytes: &[u8; PAGE]) {
     let mut built = [0; PAGE];
     let mut builder = PageBuilder::new(&mut built, place, page.kind(), page.related(), page.lower(), page.upper());
     let mut key = Vec::new();

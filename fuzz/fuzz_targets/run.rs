@@ -8,5 +8,9 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let Some((&first, rest)) = input.split_first() else { return };
-    if first == 0 { bounded(BLOCK, || block(rest)) } else { run(first.into(), rest) };
+    if first == 0 {
+        bounded(BLOCK, || block(rest))
+    } else {
+        run(first.into(), rest)
+    };
 });

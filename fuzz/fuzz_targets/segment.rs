@@ -3,8 +3,8 @@
 #![no_main]
 
 use ecotone::internal::{
-    engines::tree::index::Segment,
     substrate::codec::{Reader, Writer},
+    tree::index::Segment,
 };
 use ecotone_fuzz::bounded;
 use libfuzzer_sys::fuzz_target;
@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
 fn ask(segment: &Segment, lower: &[u8], key: &[u8]) {
     let count = segment.base_count();
     assert!(segment.position_of(lower, key) < count, "a key has a page");
-    assert_eq!(segment.homes().count(), segment.base_pages().count());
+    assert_eq!(segment.page_pairs().count(), segment.base_pages().count());
     assert!(segment.all_pages().all(|page| page > 0), "page 0 is the header");
     (0..count).for_each(|position| drop(segment.fence(lower, position)));
 }

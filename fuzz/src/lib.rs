@@ -11,14 +11,14 @@ mod fill;
 mod image;
 #[path = "../../crates/ecotone/tests/it/damage/judge.rs"]
 mod judge;
-#[path = "../../crates/ecotone/tests/it/damage/session.rs"]
-mod session;
 mod memory;
 #[allow(dead_code, reason = "the damage tests use all of it")]
 #[path = "../../crates/ecotone/tests/it/damage/repaired.rs"]
 mod repaired;
 #[path = "../../crates/ecotone/tests/it/damage/seal.rs"]
 mod seal;
+#[path = "../../crates/ecotone/tests/it/damage/session.rs"]
+mod session;
 mod whole;
 
 pub use memory::bounded;

@@ -79,10 +79,9 @@ pub fn damage(input: &Input) {
         exercise(&disk);
     } else {
         let verdict = examine(&disk, &original.image.states, "the edits");
-        let clear =
-            |error: &Error| {
-                matches!(error, Error::Corruption { .. } | Error::NewerFormat { .. } | Error::NotADatabase { .. })
-            };
+        let clear = |error: &Error| {
+            matches!(error, Error::Corruption { .. } | Error::NewerFormat { .. } | Error::NotADatabase { .. })
+        };
         assert!(verdict.errors().iter().all(clear), "{verdict:?}");
     }
 }

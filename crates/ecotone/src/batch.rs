@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_engines::engine::Operation;
+use ecotone_engine::contract::Operation;
 
 use crate::{
     Database, Durability, Error, HashKeyspace, Keyspace, Result, commit::TargetedOperation,

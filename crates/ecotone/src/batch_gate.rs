@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use ecotone_engines::engine::Operation;
+use ecotone_engine::contract::Operation;
 use ecotone_substrate::{
     bug,
     lock_rank::{self, HeldRank, LockRank, Wait},

@@ -5,9 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_engines::{
-    adaptive::AdaptiveFamily, engine::EngineFactory, hash::HashFamily, lsm::LsmFamily, tree::TreeFamily,
-};
+use ecotone_adaptive::AdaptiveFamily;
+use ecotone_engine::contract::EngineFactory;
+use ecotone_hash::HashFamily;
+use ecotone_lsm::LsmFamily;
 use ecotone_substrate::{
     clock::{Clock, SystemClock},
     disk::{Disk, Driver},
@@ -17,6 +18,7 @@ use ecotone_substrate::{
     scheduler::Scheduler,
     storage::{FileId, Storage},
 };
+use ecotone_tree::TreeFamily;
 
 use crate::{Database, Durability, Error, Result, limits, recovery};
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use ecotone_engines::engine::EngineCheckpoint;
+use ecotone_engine::contract::EngineCheckpoint;
 use ecotone_substrate::{
     Seq, bug,
     lock_rank::{self, LockRank},
@@ -89,7 +89,7 @@ impl KeyspacesSnapshot {
 impl Inner {
     /// Schedules log reclaim in the background.
     fn request_reclaim(self: &Arc<Self>) {
-        if self.relief.job.request() {
+        if self.reclaim.job.request() {
             self.schedule_reclaim();
         }
     }
@@ -98,11 +98,11 @@ impl Inner {
         let weak = Arc::downgrade(self);
         self.scheduler.spawn(Priority::Checkpoint, "relieve the log", move || {
             let Some(inner) = weak.upgrade() else { return };
-            inner.relief.job.begin();
+            inner.reclaim.job.begin();
             if let Err(error) = inner.reclaim_log() {
                 inner.wal.reclaim_failed(inner.health.postpone("relieving the log", error));
             }
-            if inner.relief.job.end() {
+            if inner.reclaim.job.end() {
                 inner.schedule_reclaim();
             }
             inner.scheduler.notify();
@@ -114,7 +114,7 @@ impl Inner {
     /// as the log allows: later writes to the same page are then flushed together.
     fn reclaim_log(&self) -> Result<()> {
         let (used, began) = (self.wal.used(), self.shared.clock.now());
-        let slice = self.relief.slice(used, self.wal.options().limit_bytes);
+        let slice = self.reclaim.slice(used, self.wal.options().limit_bytes);
         let begin = self.wal.tail().saturating_sub(used);
         let spaces: Vec<_> = self.keyspaces_in_use().into_iter().filter(|space| space.logged).collect();
         spaces.iter().for_each(|space| space.engine().begin_flush(begin + slice));
@@ -123,7 +123,7 @@ impl Inner {
         let freed = self.wal.kept_from().saturating_sub(begin);
         let took = self.shared.clock.since(began);
         tracing::debug!(used, freed, ?took, "relieved the log");
-        self.relief.took(slice, freed, took);
+        self.reclaim.took(slice, freed, took);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use ecotone_engines::engine::{Admission, Operation};
+use ecotone_engine::contract::{Admission, Operation};
 use ecotone_substrate::{
     Seq,
     lock_rank::{self, HeldRank, LockRank},

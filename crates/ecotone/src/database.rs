@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use ecotone_engines::engine::{AnyEngine, Context, EngineFactory, Shared};
+use ecotone_engine::contract::{AnyEngine, Context, EngineFactory, Shared};
 use ecotone_substrate::{
     health::Health,
     lock_rank::{self, LockRank},
@@ -75,7 +75,7 @@ pub(crate) struct Inner {
     closed: AtomicBool,
     /// Held by the thread that closes the database, so that other closers wait and then find it closed.
     closing: Mutex<()>,
-    pub(crate) relief: ReclaimSteps,
+    pub(crate) reclaim: ReclaimSteps,
     pub(crate) idle_work: IdleWork,
     pub(crate) flushes: SharedWork,
     /// Held by the scan that reads without memory of its own.
@@ -317,7 +317,7 @@ impl Inner {
             life: Life::present(),
             closed: AtomicBool::new(false),
             closing: Mutex::new(()),
-            relief: ReclaimSteps::default(),
+            reclaim: ReclaimSteps::default(),
             idle_work: IdleWork::default(),
             flushes: SharedWork::default(),
             closed_scans: Mutex::new(()),

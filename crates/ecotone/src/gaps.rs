@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
-use ecotone_engines::engine::{Direction, Range};
+use ecotone_engine::contract::{Direction, Range};
 use ecotone_substrate::bug;
 use ecotone_sys::primitive::{
     Mutex,

@@ -2,7 +2,7 @@
 
 use std::{fmt, mem, sync::Arc};
 
-use ecotone_engines::engine::{Engine, Operation};
+use ecotone_engine::contract::{Engine, Operation};
 use ecotone_substrate::lock_rank::{self, Wait};
 
 use crate::{

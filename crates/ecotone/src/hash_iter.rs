@@ -2,7 +2,7 @@
 
 use std::{fmt, mem};
 
-use ecotone_engines::engine::UnorderedCursor;
+use ecotone_engine::contract::UnorderedCursor;
 
 use crate::{Database, Error, Result, iter::owned};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ecotone_engines::{engine::Hashed, merge::Merge};
+use ecotone_engine::{contract::Hashed, merge::Merge};
 
 use crate::{Durability, KeyspaceStats, Result, Swap, handle::KeyspaceHandle, hash_iter::HashIter};
 

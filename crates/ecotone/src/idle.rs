@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ecotone_engines::idle::IdleDetector;
+use ecotone_engine::idle::IdleDetector;
 use ecotone_substrate::{
     Seq,
     coalesced_job::CoalescedJob,
@@ -40,7 +40,7 @@ impl Inner {
         if !self.wal.has_begun() {
             return Tick::Idle;
         }
-        self.idle_work.idle.tick((self.wal.tail(), self.litter()));
+        self.idle_work.idle.tick((self.wal.tail(), self.garbage()));
         let is_idle = self.idle_work.idle.is_idle();
         if !self.idle_work.is_done.swap(is_idle, Ordering::Relaxed) && is_idle && self.idle_work.job.request() {
             self.schedule_clearing();
@@ -48,7 +48,7 @@ impl Inner {
         if is_idle { Tick::Idle } else { Tick::InUse }
     }
 
-    fn litter(&self) -> u64 {
+    fn garbage(&self) -> u64 {
         self.spaces.read().values().map(|space| space.engine().reclaimable_deletes()).sum()
     }
 
@@ -70,7 +70,7 @@ impl Inner {
     }
 
     fn clear_log(&self) -> Result<()> {
-        if self.wal.used() > LITTLE || self.litter() > 0 {
+        if self.wal.used() > LITTLE || self.garbage() > 0 {
             let keeps = |space: &Arc<KeyspaceState>| space.logged || space.engine().reclaimable_deletes() > 0;
             let spaces: Vec<_> = self.keyspaces_in_use().into_iter().filter(keeps).collect();
             spaces.iter().for_each(|space| space.engine().begin_flush(Seq::MAX));

@@ -5,8 +5,8 @@ use std::{
     ops::{Bound, RangeBounds},
 };
 
-use ecotone_engines::{
-    engine::{Hint, Operation, Ordered, RangeShape},
+use ecotone_engine::{
+    contract::{Hint, Operation, Ordered, RangeShape},
     merge::Merge,
 };
 use ecotone_substrate::lock_rank::{self, Wait};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_engines::engine::{AnyEngine, Engine, EngineFactory, Hashed};
+use ecotone_engine::contract::{AnyEngine, Engine, EngineFactory, Hashed};
 
 use crate::{
     Durability, Error, Result,

@@ -65,14 +65,15 @@ mod stats;
 mod stripes;
 mod update;
 
-pub use batch::{AnyKeyspace, Batch};
-pub use builder::Builder;
-pub use database::{Database, KeyspaceInfo};
-pub use ecotone_engines::{
-    engine::{Check, Hint, RangeShape, SampledStats},
+pub use ecotone_engine::{
+    contract::{Check, Hint, RangeShape, SampledStats},
     merge::Merge,
 };
 pub use ecotone_substrate::{Error, Result, limits, storage::Counters};
+
+pub use batch::{AnyKeyspace, Batch};
+pub use builder::Builder;
+pub use database::{Database, KeyspaceInfo};
 pub use hash_iter::HashIter;
 pub use hash_keyspace::HashKeyspace;
 pub use iter::Iter;
@@ -85,8 +86,12 @@ pub use update::Swap;
 /// Components that the tests of the codebase replace: storage, scheduler, engines. Not a public interface.
 #[doc(hidden)]
 pub mod internal {
-    pub use ecotone_engines as engines;
+    pub use ecotone_adaptive as adaptive;
+    pub use ecotone_engine as engine;
+    pub use ecotone_hash as hash;
+    pub use ecotone_lsm as lsm;
     pub use ecotone_substrate as substrate;
+    pub use ecotone_tree as tree;
 
     pub use crate::builder::Components;
 }

@@ -1,6 +1,6 @@
 //! Checks of the limits, where a caller's bytes enter.
 
-use ecotone_engines::engine::Operation;
+use ecotone_engine::contract::Operation;
 
 use crate::{Error, Result, limits};
 

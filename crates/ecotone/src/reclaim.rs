@@ -46,36 +46,36 @@ mod tests {
 
     #[test]
     fn a_step_frees_what_fits_into_its_time() {
-        let (relief, used, limit) = (ReclaimSteps::default(), 800, 1600);
-        assert_eq!(relief.slice(used, limit), 100);
-        relief.took(100, 100, STEP * 3);
-        assert_eq!(relief.slice(used, limit), 50, "at most half as much");
-        relief.took(50, 50, STEP);
-        assert_eq!(relief.slice(used, limit), 50);
-        relief.took(50, 50, STEP * 100);
-        assert_eq!(relief.slice(used, limit), 25);
-        relief.took(10, 10, STEP * 2);
-        assert_eq!(relief.slice(used, limit), 25, "a checkpoint is worth a 64th");
-        relief.took(25, 25, STEP / 100);
-        assert_eq!(relief.slice(used, limit), 50, "at most twice as much");
-        relief.took(90, 90, Duration::ZERO);
-        assert_eq!(relief.slice(used, limit), 100, "an eighth of what is used");
+        let (reclaim, used, limit) = (ReclaimSteps::default(), 800, 1600);
+        assert_eq!(reclaim.slice(used, limit), 100);
+        reclaim.took(100, 100, STEP * 3);
+        assert_eq!(reclaim.slice(used, limit), 50, "at most half as much");
+        reclaim.took(50, 50, STEP);
+        assert_eq!(reclaim.slice(used, limit), 50);
+        reclaim.took(50, 50, STEP * 100);
+        assert_eq!(reclaim.slice(used, limit), 25);
+        reclaim.took(10, 10, STEP * 2);
+        assert_eq!(reclaim.slice(used, limit), 25, "a checkpoint is worth a 64th");
+        reclaim.took(25, 25, STEP / 100);
+        assert_eq!(reclaim.slice(used, limit), 50, "at most twice as much");
+        reclaim.took(90, 90, Duration::ZERO);
+        assert_eq!(reclaim.slice(used, limit), 100, "an eighth of what is used");
     }
 
     #[test]
     fn what_came_free_by_itself_says_nothing_of_the_next_step_but_that_it_took_long() {
-        let (relief, used, limit) = (ReclaimSteps::default(), 800, 1600);
-        relief.took(100, 0, Duration::ZERO);
-        assert_eq!(relief.slice(used, limit), 100, "nothing is known yet");
-        relief.took(80, 80, STEP * 2);
-        assert_eq!(relief.slice(used, limit), 40);
+        let (reclaim, used, limit) = (ReclaimSteps::default(), 800, 1600);
+        reclaim.took(100, 0, Duration::ZERO);
+        assert_eq!(reclaim.slice(used, limit), 100, "nothing is known yet");
+        reclaim.took(80, 80, STEP * 2);
+        assert_eq!(reclaim.slice(used, limit), 40);
         for freed in [0, 19, 81, 700] {
-            relief.took(40, freed, STEP / 50);
-            assert_eq!(relief.slice(used, limit), 40, "{freed} of 40 were freed");
+            reclaim.took(40, freed, STEP / 50);
+            assert_eq!(reclaim.slice(used, limit), 40, "{freed} of 40 were freed");
         }
-        relief.took(40, 700, STEP * 8 / 5);
-        assert_eq!(relief.slice(used, limit), 25, "who waits, waits for the step");
-        relief.took(25, 50, STEP / 4 * 3);
-        assert_eq!(relief.slice(used, limit), 33);
+        reclaim.took(40, 700, STEP * 8 / 5);
+        assert_eq!(reclaim.slice(used, limit), 25, "who waits, waits for the step");
+        reclaim.took(25, 50, STEP / 4 * 3);
+        assert_eq!(reclaim.slice(used, limit), 33);
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_engines::engine::{EngineCheckpoint, EngineFactory, Operation, Shared};
+use ecotone_engine::contract::{EngineCheckpoint, EngineFactory, Operation, Shared};
 use ecotone_substrate::{
     bug,
     double_write::DoubleWrite,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_engines::engine::AnyEngine;
+use ecotone_engine::contract::AnyEngine;
 use ecotone_substrate::storage::{FileKind, Storage};
 
 use crate::{Counters, database::Inner, keyspace_state::KeyspaceState};
@@ -57,8 +57,8 @@ pub struct LogStats {
     /// Bytes that an open would replay now.
     pub used_bytes: u64,
     /// Estimated bytes of distinct records in the log. An open keeps so much of the log in memory.
-    pub weight_bytes: u64,
-    /// The limit of `weight_bytes`. At half of it the oldest writes are flushed.
+    pub distinct_bytes: u64,
+    /// The limit of `distinct_bytes`. At half of it the oldest writes are flushed.
     pub limit_bytes: u64,
     /// Writes that waited because the limit was reached.
     pub waits: u64,
@@ -97,7 +97,7 @@ pub(crate) fn collect(inner: &Inner) -> Stats {
             written: inner.wal.written(),
             synced: inner.wal.synced(),
             used_bytes: inner.wal.used(),
-            weight_bytes: inner.wal.weight(),
+            distinct_bytes: inner.wal.weight(),
             limit_bytes: inner.wal.options().limit_bytes,
             waits: counted("waits"),
             delays: counted("delays"),

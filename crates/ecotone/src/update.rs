@@ -5,8 +5,8 @@
 //! read again. If the value is still the one that the closure got, its result is written without a second run. The
 //! engine of an unlogged hashed keyspace does all this by itself, without stripes (decision 10, "Operations").
 
-use ecotone_engines::{
-    engine::{Engine, Hashed, Operation, UpdateAction},
+use ecotone_engine::{
+    contract::{Engine, Hashed, Operation, UpdateAction},
     merge::Merge,
 };
 use ecotone_substrate::lock_rank::{self, Wait};

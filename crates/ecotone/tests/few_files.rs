@@ -32,8 +32,8 @@ macro_rules! use_it {
     }};
 }
 
-fn lives(path: &std::path::Path) -> Result<()> {
-    for life in 0..2 {
+fn sessions(path: &std::path::Path) -> Result<()> {
+    for session in 0..2 {
         let database = Database::builder(path).memory_budget(16 << 20).open()?;
         let hashed = database.hash_keyspace("hash", HashOptions::default())?;
         let engines = [("tree", Engine::Tree), ("lsm", Engine::Lsm), ("adaptive", Engine::Adaptive)];
@@ -56,7 +56,7 @@ fn lives(path: &std::path::Path) -> Result<()> {
                 .collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
         })?;
-        assert_eq!(database.failure().map(|failure| failure.to_string()), None, "life {life}");
+        assert_eq!(database.failure().map(|failure| failure.to_string()), None, "life {session}");
         assert!(database.verify()?.iter().all(|(_, check)| check.problems.is_empty()));
         drop((hashed, ordered));
         database.close()?;
@@ -69,7 +69,7 @@ fn sixty_four_files_are_enough_and_fewer_are_told() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     set_most_open(64).unwrap();
-    let lived = lives(&path);
+    let lived = sessions(&path);
     if let Err(error) = lived {
         set_most_open(200).unwrap();
         let open = std::fs::read_dir("/proc/self/fd")

@@ -4,6 +4,7 @@
 //! Start at [`sim::SimStorage`], a disk that can lose power at any I/O, and at [`model::Model`], which checks the
 //! recovered data. [`suite::campaign`] uses both together.
 
+pub mod engine;
 pub mod fuzz;
 pub mod model;
 pub mod sim;

@@ -3,21 +3,18 @@
 
 use std::{fs, io, path::Path};
 
-use ecotone::internal::substrate::{storage::FileId, table::File};
-use ecotone_engines::{
-    adaptive::{AdaptiveOptions, blob::Blob},
-    hash::{
-        self,
-        cold::{RunKind, RunWriter, HashRange},
-        log::Address,
-    },
-    lsm::{
-        LsmOptions, blob,
-        manifest::{RangeEditKind, VersionEdit, PagedRangeEdit, PagedRanges, RunId, LevelManifest},
-        table::{Compression, IndexKind, Options, TableWriter, IndexOptions},
-    },
-};
+use ecotone::internal::substrate::{storage::FileId, table::FileRef};
+use ecotone_adaptive::{AdaptiveOptions, blob::Blob};
 use ecotone_fuzz::{ENGINES, files};
+use ecotone_hash::{
+    cold::{HashRange, RunKind, RunWriter},
+    log::Address,
+};
+use ecotone_lsm::{
+    LsmOptions, blob,
+    manifest::{LevelManifest, PagedRangeEdit, PagedRanges, RangeEditKind, RunId, VersionEdit},
+    table::{Compression, IndexKind, IndexOptions, Options, TableWriter},
+};
 use ecotone_testkit::{
     fuzz::{NAME, hash},
     sim::SimStorage,
@@ -131,7 +128,7 @@ fn tables() -> io::Result<()> {
 /// one that is opened.
 fn structures() -> io::Result<()> {
     let (run, level) = (RunId::L0(0), RunId::LAST);
-    let [a, b, c] = [1, 2, 300].map(|number| File { number, birth: 1 << 32 | u64::from(number) });
+    let [a, b, c] = [1, 2, 300].map(|number| FileRef { number, birth: 1 << 32 | u64::from(number) });
     let flush = VersionEdit { added: vec![(run, a), (run, b)], ..VersionEdit::default() };
     let compaction = VersionEdit { deleted: vec![a, b], added: vec![(level, b), (level, c)], ..VersionEdit::default() };
     let edit = |lower: &[u8], kind| PagedRangeEdit { lower: lower.to_vec(), upper: b"c".to_vec(), kind };
@@ -139,7 +136,8 @@ fn structures() -> io::Result<()> {
     let cover = VersionEdit { paged_ranges, ..VersionEdit::default() };
     let lsm = blob::encode(LsmOptions::default(), &LevelManifest::default());
     save("structure", "lsm", &[&lsm, &flush.encode(), &compaction.encode()].map(behind_length).concat())?;
-    let root = Blob { options: AdaptiveOptions::default(), paged_ranges: PagedRanges::default(), lsm, tree: Vec::new() };
+    let root =
+        Blob { options: AdaptiveOptions::default(), paged_ranges: PagedRanges::default(), lsm, tree: Vec::new() };
     let records = [flush, compaction, cover].map(|change| [&[1], &*change.encode()].concat());
     let parts: Vec<_> = [root.encode()].iter().chain(&records).map(behind_length).collect();
     save("structure", "adaptive", &parts.concat())
@@ -150,19 +148,19 @@ fn behind_length(part: impl AsRef<[u8]>) -> Vec<u8> {
     [&(part.len() as u16).to_le_bytes()[..], part].concat()
 }
 
-/// The root of an empty hash keyspace, a segment, a compaction of a part of it, and a fold of what it made.
+/// The root of an empty hash keyspace, a segment, a compaction of a part of it, and a merge of its delta into the base.
 fn hash_structures() -> io::Result<()> {
-    use hash::structure::{Change, LogFile, Part, Structure};
-    let [log, delta, base] = [1, 2, 300].map(|number| File { number, birth: 1 << 32 | u64::from(number) });
-    let part = |base| Part { stretch: HashRange::ALL, base };
+    use ecotone_hash::structure::{HashManifest, LogFile, ManifestEdit, PartitionEntry};
+    let [log, delta, base] = [1, 2, 300].map(|number| FileRef { number, birth: 1 << 32 | u64::from(number) });
+    let part = |base| PartitionEntry { stretch: HashRange::ALL, base };
     let page = |number: u64| Address::new(number * 4096);
     let changes = [
-        Change::Segment(LogFile { file: log, from: Address::FIRST, bytes: 1 << 20 }),
-        Change::Compact { comes: Some(delta), begin: page(20), durable: page(30), index_bits: 10 },
-        Change::Fold { goes: part(None), comes: vec![part(Some(base))], folded: page(20) },
+        ManifestEdit::Segment(LogFile { file: log, from: Address::FIRST, bytes: 1 << 20 }),
+        ManifestEdit::Compact { added: Some(delta), begin: page(20), durable: page(30), index_bits: 10 },
+        ManifestEdit::MergeIntoBase { deleted: part(None), added: vec![part(Some(base))], merged_until: page(20) },
     ];
-    let root = hash::blob::encode(hash::HashOptions::default(), &Structure::new(10));
-    let parts = [root].into_iter().chain(changes.iter().map(Change::encode));
+    let root = ecotone_hash::blob::encode(ecotone_hash::HashOptions::default(), &HashManifest::new(10));
+    let parts = [root].into_iter().chain(changes.iter().map(ManifestEdit::encode));
     let parts: Vec<_> = parts.map(|part| behind_length(&part)).collect();
     save("structure", "hash", &parts.concat())
 }

@@ -42,7 +42,7 @@ fn wrong_use(error: &clap::Error) -> ! {
     error.exit()
 }
 
-/// Starts logging as `ECOTONE_LOG` says: a level, or levels of modules such as `warn,ecotone_engines=debug`.
+/// Starts logging as `ECOTONE_LOG` says: a level, or levels of modules such as `warn,ecotone_lsm=debug`.
 fn start_log() -> Result<(), Failure> {
     let wanted =
         std::env::var("ECOTONE_LOG").ok().filter(|wanted| !wanted.is_empty()).unwrap_or_else(|| "warn".to_owned());

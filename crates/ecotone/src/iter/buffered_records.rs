@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, ops::Range};
 
-use ecotone_engines::engine::RecordRef;
+use ecotone_engine::contract::RecordRef;
 use ecotone_substrate::{
     limits::MAX_RECORD,
     memory::{Component, Memory},

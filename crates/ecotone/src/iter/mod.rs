@@ -5,7 +5,7 @@ use std::{fmt, mem, sync::Arc};
 mod buffered_records;
 mod scan;
 
-use ecotone_engines::engine::{Direction, Ordered, Range};
+use ecotone_engine::contract::{Direction, Ordered, Range};
 
 use self::scan::Scan;
 use crate::{Database, Error, Result, gaps::Gaps};

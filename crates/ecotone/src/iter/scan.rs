@@ -9,7 +9,7 @@
 
 use std::{mem, ops::Bound, sync::Arc};
 
-use ecotone_engines::engine::{Cursor, Direction, Ordered, Range, RecordRef};
+use ecotone_engine::contract::{Cursor, Direction, Ordered, Range, RecordRef};
 use ecotone_substrate::{
     lock_rank::{self, LockRank},
     memory::{Component, Memory},

@@ -1,6 +1,6 @@
 //! The engine trait of a lazy engine. Before the first write it acts as an empty engine.
 
-use ecotone_engines::engine::{
+use ecotone_engine::contract::{
     Admission, Check, Engine, EngineCheckpoint, Operation, Progress, SampledStats, Stats, VisitValue,
 };
 use ecotone_substrate::{Result, Seq};

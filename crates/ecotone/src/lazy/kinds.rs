@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ecotone_engines::{
-    engine::{
+use ecotone_engine::{
+    contract::{
         AnyEngine, Cursor, Direction, Hashed, Hint, Operation, Ordered, Range, RangeShape, Record, RecordRef,
         UnorderedCursor, UpdateFn,
     },

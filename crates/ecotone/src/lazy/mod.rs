@@ -16,7 +16,7 @@ use std::{
     },
 };
 
-use ecotone_engines::engine::{AnyEngine, Context, Engine, EngineCheckpoint, EngineFactory, Hint, Operation, Range};
+use ecotone_engine::contract::{AnyEngine, Context, Engine, EngineCheckpoint, EngineFactory, Hint, Operation, Range};
 use ecotone_substrate::{
     Error, Result, Seq,
     storage::FileId,

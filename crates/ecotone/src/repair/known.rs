@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ecotone_engines::{
-    adaptive::repair::{Known as Ranges, Layout as RangeLayout},
-    hash::repair::{Known as Hashed, Layout as HashLayout},
-    lsm::repair::{Layout as TableLayout, TablePlacement},
-    repair::Problems,
-    tree::repair::{IndexedPages, Layout as PageLayout},
-};
+use ecotone_adaptive::repair::{Known as Ranges, Layout as RangeLayout};
+use ecotone_engine::repair::Problems;
+use ecotone_hash::repair::{Known as Hashed, Layout as HashLayout};
+use ecotone_lsm::repair::{Layout as TableLayout, TablePlacement};
 use ecotone_substrate::{Result, environment::Environment, manifest::KeyspaceRecord, storage::FileId};
+use ecotone_tree::repair::{IndexedPages, Layout as PageLayout};
 
 use super::{
     LogSurvey,

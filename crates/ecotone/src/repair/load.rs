@@ -2,15 +2,15 @@
 
 use std::iter;
 
-use ecotone_engines::{
-    adaptive::repair::Salvage as RangeSalvage,
-    engine::Record,
-    hash::{self, repair::Known as Hashed},
-    lsm::repair::Salvage as TableSalvage,
+use ecotone_adaptive::repair::Salvage as RangeSalvage;
+use ecotone_engine::{
+    contract::Record,
     repair::{SalvageReport, SalvageSource},
-    tree::repair::{IndexedPages, Salvage as PageSalvage},
 };
+use ecotone_hash::repair::Known as Hashed;
+use ecotone_lsm::repair::Salvage as TableSalvage;
 use ecotone_substrate::{environment::Environment, storage::FileId};
+use ecotone_tree::repair::{IndexedPages, Salvage as PageSalvage};
 
 use super::{known::SalvageInputs, progress::Progress, report::RepairStep, target::Target};
 use crate::Result;
@@ -62,11 +62,12 @@ impl Loading<'_, '_> {
 
     fn hashed(&mut self, known: &Hashed) -> Result<(u64, SalvageReport)> {
         let mut count = 0;
-        let findings = hash::repair::salvage(&self.environment, self.database, self.id, known, &mut |key, value| {
-            count += u64::from(self.target.write(key, value)? && value.is_some());
-            self.progress.tell(RepairStep::Records, count);
-            Ok(())
-        })?;
+        let findings =
+            ecotone_hash::repair::salvage(&self.environment, self.database, self.id, known, &mut |key, value| {
+                count += u64::from(self.target.write(key, value)? && value.is_some());
+                self.progress.tell(RepairStep::Records, count);
+                Ok(())
+            })?;
         Ok((count, findings))
     }
 

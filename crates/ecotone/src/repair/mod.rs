@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_engines::repair::{self, Problems, SalvageSource};
+use ecotone_engine::repair::{self, Problems, SalvageSource};
 use ecotone_substrate::{
     Seq,
     disk::Disk,

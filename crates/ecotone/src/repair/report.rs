@@ -1,8 +1,7 @@
 //! The report and the progress of a repair.
 
-use ecotone_engines::repair::SalvageReport;
-
-pub use ecotone_engines::repair::{KeyRange, Ranges};
+use ecotone_engine::repair::SalvageReport;
+pub use ecotone_engine::repair::{KeyRange, Ranges};
 
 /// The progress of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

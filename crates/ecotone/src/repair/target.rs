@@ -1,6 +1,6 @@
 //! The keyspaces of the new database.
 
-use ecotone_engines::engine::{Operation, Record};
+use ecotone_engine::contract::{Operation, Record};
 
 use super::plans::{HASH, Plan};
 use crate::{Database, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, limits_check};

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ecotone::internal::engines::{adaptive::AdaptiveFamily, engine::EngineFactory};
+use ecotone::internal::{adaptive::AdaptiveFamily, engine::contract::EngineFactory};
 use ecotone_testkit::suite::{
     Kind,
     crew::{

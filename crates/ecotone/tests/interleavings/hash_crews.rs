@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ecotone::internal::engines::{engine::EngineFactory, hash::HashFamily};
+use ecotone::internal::{engine::contract::EngineFactory, hash::HashFamily};
 use ecotone_testkit::suite::{
     Kind,
     crew::{

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ecotone::internal::engines::{engine::EngineFactory, lsm::LsmFamily, tree::TreeFamily};
+use ecotone::internal::{engine::contract::EngineFactory, lsm::LsmFamily, tree::TreeFamily};
 use ecotone_testkit::suite::{
     Kind,
     crew::{

@@ -18,7 +18,7 @@ mod strides;
 
 use std::sync::{Arc, Mutex, RwLock};
 
-use ecotone::internal::engines::{engine::EngineFactory, tree::TreeFamily};
+use ecotone::internal::{engine::contract::EngineFactory, tree::TreeFamily};
 use ecotone_testkit::suite::{
     Counters, Kind, add,
     crew::{
@@ -26,6 +26,7 @@ use ecotone_testkit::suite::{
         Role::{Batcher, Churner, Dropper, Evicter, Flusher, Reader, Scanner, Writer},
     },
 };
+
 use store::Simulated;
 
 /// Held by who switches bugs, which count for the whole process, against those who want none.

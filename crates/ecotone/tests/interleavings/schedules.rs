@@ -24,7 +24,7 @@ const WRITTEN: [&str; 1] = ["write_outs"];
 const PLACED_ANEW: [&str; 2] = ["write_outs", "reorganisations"];
 
 /// What the background of the hash engine does.
-const KEPT: [&str; 2] = ["compactions", "folds"];
+const KEPT: [&str; 2] = ["compactions", "base_merges"];
 const COPIED: [&str; 2] = ["compactions", "read_cache_evictions"];
 const GROWN: [&str; 2] = ["compactions", "index_doublings"];
 
@@ -32,11 +32,11 @@ const GROWN: [&str; 2] = ["compactions", "index_doublings"];
 const MERGED: [&str; 2] = ["flushes", "compactions"];
 
 /// What there is of pages in the end, and what went into some past the tables.
-const COVERED: [&str; 2] = ["flushes", "covers"];
-const DIVERTED: [&str; 2] = ["covers", "diverted_records"];
+const COVERED: [&str; 2] = ["flushes", "paged_ranges"];
+const DIVERTED: [&str; 2] = ["paged_ranges", "records_flushed_to_pages"];
 
 /// What is done since somebody said how a range is used.
-const ADAPTED: [&str; 2] = ["absorbed_pieces", "uncovered_pieces"];
+const ADAPTED: [&str; 2] = ["ranges_to_pages", "ranges_to_tables"];
 
 /// Writes that read.
 const TREE_UPDATES: Crew = Crew {

@@ -90,7 +90,7 @@ fn ranges_change_their_shape_while_they_are_read_and_written() {
     (0..KEYS).step_by(7).for_each(|number| keyspace.insert(key(number), value(number, 2)).unwrap());
     assert!(
         !keyspace.shapes().is_empty()
-            && keyspace.stats().counters.iter().any(|(name, count)| *name == "absorbed_pieces" && *count > 0)
+            && keyspace.stats().counters.iter().any(|(name, count)| *name == "ranges_to_pages" && *count > 0)
     );
     let last = |number: u32| if number.is_multiple_of(7) { 2 } else { 1 };
     check(&keyspace, last);

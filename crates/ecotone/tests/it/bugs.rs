@@ -87,7 +87,7 @@ const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: Fill::Neve
 const WIDE: Shape = Shape { steps: 40, keys: 400, batch: 120, fill_log: Fill::Sometimes, keyspaces: true };
 const FULL: Shape = Shape { steps: 8, keys: 24, batch: 6, fill_log: Fill::Always, keyspaces: false };
 const CONCURRENT: concurrent::Extent =
-    concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: 2_000 };
+    concurrent::Extent { sessions: 5, threads: 4, calls: 150, registers: 24, cold: 2_000 };
 const INTERLEAVED: interleave::Shape = interleave::Shape { steps: 400, registers: 8 };
 
 /// The first seed of a run. `ECOTONE_SEED` shifts the seeds of all runs.

@@ -14,10 +14,7 @@ use std::{
 
 use ecotone::{
     Database, Engine, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result,
-    internal::{
-        Components,
-        engines::{engine::Shared, hash::HashFamily, tree::TreeFamily},
-    },
+    internal::{Components, engine::contract::Shared, hash::HashFamily, tree::TreeFamily},
     limits,
 };
 use ecotone_testkit::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ecotone::{
     Database, Engine, Keyspace, KeyspaceOptions,
-    internal::{Components, engines::tree::TreeFamily},
+    internal::{Components, tree::TreeFamily},
     limits,
 };
 use ecotone_testkit::sim::{SimClock, SimStorage};

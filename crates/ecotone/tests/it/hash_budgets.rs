@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ecotone::{
     Database, HashKeyspace, HashOptions, Result,
-    internal::{Components, engines::hash::HashFamily},
+    internal::{Components, hash::HashFamily},
     limits::MIN_BUDGET,
 };
 use ecotone_testkit::sim::{Crash, Io, SimClock, SimStorage};

@@ -7,7 +7,7 @@ use ecotone::{
     Database, HashKeyspace, HashOptions, Result,
     internal::{
         Components,
-        engines::hash::HashFamily,
+        hash::HashFamily,
         substrate::storage::{FileId, FileKind, Storage},
     },
     limits::MIN_BUDGET,

@@ -11,7 +11,8 @@ use ecotone::{
     Database, Error, HashKeyspace, HashOptions,
     internal::{
         Components,
-        engines::{engine::EngineFactory, hash::HashFamily},
+        engine::contract::EngineFactory,
+        hash::HashFamily,
         substrate::storage::{FileKind, Storage},
     },
     limits::MIN_BUDGET,
@@ -163,7 +164,7 @@ fn updates_of_ten_times_the_data_stay_within_the_budget() {
     let mut times: Vec<Duration> = done.into_iter().flat_map(|(times, _)| times).collect();
     times.sort_unstable();
     let [median, rare, longest] = [500, 999, 1_000].map(|of| times[(times.len() - 1) * of / 1_000]);
-    let [folds, delays] = ["folds", "writer_delays"].map(|name| counter(&records, name));
+    let [folds, delays] = ["base_merges", "writer_delays"].map(|name| counter(&records, name));
     println!(
         "a write took {median:?}, {rare:?} of one in a thousand, {longest:?} at most; {delays} delays, {folds} folds, \
         {space} bytes"

@@ -6,7 +6,7 @@ use ecotone::{
     Database, Durability, HashKeyspace, HashOptions, Result,
     internal::{
         Components,
-        engines::hash::HashFamily,
+        hash::HashFamily,
         substrate::storage::{Access, FileId, FileKind, Storage},
     },
     limits,
@@ -154,10 +154,10 @@ fn compacted(keyspace: fn(&Database) -> HashKeyspace) {
             assert_eq!(found, (number % 10 > 0).then(|| value(number, round)), "{number}");
         }
     };
-    for life in 0..2 {
+    for session in 0..2 {
         let database = open_with(&disk, limits::MIN_BUDGET, 2);
         let keyspace = keyspace(&database);
-        for round in life * 3..life * 3 + 3 {
+        for round in session * 3..session * 3 + 3 {
             for number in 0..COUNT {
                 match number % 10 {
                     0 if round % 2 == 0 => keyspace.insert(number.to_be_bytes(), "to be removed").unwrap(),
@@ -167,7 +167,7 @@ fn compacted(keyspace: fn(&Database) -> HashKeyspace) {
             (0..COUNT).step_by(10).for_each(|number| keyspace.remove(number.to_be_bytes()).unwrap());
             check(&keyspace, round);
         }
-        let [compactions, folds] = ["compactions", "folds"].map(|name| counter(&keyspace, name));
+        let [compactions, folds] = ["compactions", "base_merges"].map(|name| counter(&keyspace, name));
         assert!(compactions > 10 && folds > 1, "{compactions} compactions, {folds} folds");
         // Background work lags behind the writers.
         let behind = || counter(&keyspace, "hot_log_bytes") > BYTES / 2 || database.stats().background_jobs > 0;

@@ -12,10 +12,8 @@ use ecotone::{
     Database, Durability, Error, HashKeyspace, HashOptions,
     internal::{
         Components,
-        engines::{
-            engine::Shared,
-            hash::{HashFamily, cold::Block},
-        },
+        engine::contract::Shared,
+        hash::{HashFamily, cold::Block},
         substrate::{storage::FileId, table::FileIdentity},
     },
     limits,

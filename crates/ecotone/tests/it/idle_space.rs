@@ -64,8 +64,8 @@ fn space_of_what_was_deleted_comes_back() {
     let open: Vec<_> = cases.iter().map(|(engine, all)| deleted(&path(engine, *all), engine, *all)).collect();
     let begun = Instant::now();
     for (engine, all) in &cases {
-        let lives = if *all { 0 } else { RECORDS / LEFT * (VALUE as u64 + 8) };
-        let most = 2 * lives + 16 * MIB;
+        let sessions = if *all { 0 } else { RECORDS / LEFT * (VALUE as u64 + 8) };
+        let most = 2 * sessions + 16 * MIB;
         while bytes(&path(engine, *all)) > most {
             let there = bytes(&path(engine, *all)) as f64 / MIB as f64;
             assert!(begun.elapsed() < PATIENCE, "{engine}, all deleted: {all}: {there:.1} MiB of files");

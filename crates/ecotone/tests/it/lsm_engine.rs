@@ -6,8 +6,9 @@ use ecotone::{
     Database, Engine, Keyspace, KeyspaceOptions, MemoryUse, Result,
     internal::{
         Components,
-        engines::{lsm::LsmFamily, tree::TreeFamily},
+        lsm::LsmFamily,
         substrate::storage::{Access, FileId, FileKind, Storage},
+        tree::TreeFamily,
     },
     limits,
 };

@@ -79,11 +79,12 @@ mod store;
 
 use std::sync::Arc;
 
-use ecotone::internal::engines::{engine::EngineFactory, tree::TreeFamily};
+use ecotone::internal::{engine::contract::EngineFactory, tree::TreeFamily};
 use ecotone_testkit::{
     suite::Kind,
     tiny::{append_only::TinyAppendOnly, in_place::TinyInPlace},
 };
+
 use store::Simulated;
 
 fn in_place() -> Simulated {
@@ -101,32 +102,27 @@ fn hashed() -> Simulated {
 
 #[cfg(not(feature = "bugs"))]
 fn hash() -> Simulated {
-    Simulated::new(Kind::Hashed, || {
-        Arc::new(ecotone::internal::engines::hash::HashFamily::tiny()) as Arc<dyn EngineFactory>
-    })
+    Simulated::new(Kind::Hashed, || Arc::new(ecotone::internal::hash::HashFamily::tiny()) as Arc<dyn EngineFactory>)
 }
 
 /// An lsm engine behind a record cache, as in a database.
 fn lsm() -> Simulated {
     let family = || {
         let tree = Arc::new(TreeFamily::default());
-        Arc::new(ecotone::internal::engines::lsm::LsmFamily::tiny().behind(tree)) as Arc<dyn EngineFactory>
+        Arc::new(ecotone::internal::lsm::LsmFamily::tiny().behind(tree)) as Arc<dyn EngineFactory>
     };
     Simulated::new(Kind::Ordered, family)
 }
 
 /// An adaptive engine that converts random ranges to pages.
 fn adaptive() -> Simulated {
-    let family =
-        || Arc::new(ecotone::internal::engines::adaptive::AdaptiveFamily::restless()) as Arc<dyn EngineFactory>;
+    let family = || Arc::new(ecotone::internal::adaptive::AdaptiveFamily::restless()) as Arc<dyn EngineFactory>;
     Simulated::new(Kind::Ordered, family)
 }
 
 /// A hash engine that compacts, merges deltas and grows all the time.
 fn busy() -> Simulated {
-    Simulated::new(Kind::Hashed, || {
-        Arc::new(ecotone::internal::engines::hash::HashFamily::busy()) as Arc<dyn EngineFactory>
-    })
+    Simulated::new(Kind::Hashed, || Arc::new(ecotone::internal::hash::HashFamily::busy()) as Arc<dyn EngineFactory>)
 }
 
 fn tree() -> Simulated {

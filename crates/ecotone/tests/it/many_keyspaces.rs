@@ -130,9 +130,9 @@ fn a_power_failure_amid_creations_loses_none_that_returned_and_no_first_write() 
         image::open(&disk, 7).unwrap().close().unwrap();
         let disk = disk.crash(Crash::DropAll);
         for io in 0.. {
-            let life = disk.crash(Crash::KeepAll);
-            let database = image::open(&life, 7).unwrap();
-            life.crash_at(life.io_index() + io * 3);
+            let session = disk.crash(Crash::KeepAll);
+            let database = image::open(&session, 7).unwrap();
+            session.crash_at(session.io_index() + io * 3);
             let (mut made, mut written) = (0, 0);
             let acted = (0..4).try_for_each(|number| {
                 let keyspace = keyspace(&database, engine, number)?;
@@ -141,10 +141,10 @@ fn a_power_failure_amid_creations_loses_none_that_returned_and_no_first_write() 
                 written += 1;
                 Ok::<(), Error>(())
             });
-            let reached = life.is_off();
-            image::abandon(&life, database);
+            let reached = session.is_off();
+            image::abandon(&session, database);
             for how in [Crash::KeepAll, Crash::DropAll, Crash::Random(io), Crash::Random(!io)] {
-                let (after, place) = (life.crash(how), format!("{engine}, I/O {}, {how:?}", io * 3));
+                let (after, place) = (session.crash(how), format!("{engine}, I/O {}, {how:?}", io * 3));
                 let database = image::open(&after, 7).unwrap_or_else(|error| panic!("{place}: {error}"));
                 let there = database.keyspaces().len();
                 assert!((made..=made + 1).contains(&there), "{place}: {there} of {made}");

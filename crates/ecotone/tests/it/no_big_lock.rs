@@ -6,12 +6,12 @@ use ecotone::{
     Database, Durability, Engine, Keyspace, KeyspaceOptions,
     internal::{
         Components,
-        engines::tree::TreeFamily,
         substrate::{
             limits::PAGE,
             page::{Page, PageAddress, PageKind},
             storage::FileId,
         },
+        tree::TreeFamily,
     },
     limits,
 };

@@ -3,11 +3,12 @@
 
 use std::fs;
 
+use ecotone::{Database, Durability, Engine, Error, HashOptions, KeyspaceOptions, Result};
+
 use crate::{
     each::{ENGINES, check, fill, keyspace, open, options},
     either::{Either, either},
 };
-use ecotone::{Database, Durability, Engine, Error, HashOptions, KeyspaceOptions, Result};
 
 /// An iterator over the keyspace that keeps only the errors.
 fn iterate(keyspace: &Either) -> Box<dyn Iterator<Item = Result<()>>> {

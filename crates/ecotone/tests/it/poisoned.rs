@@ -10,7 +10,7 @@ use std::{
 
 use ecotone::{
     Database, Engine, Error, Keyspace, KeyspaceOptions,
-    internal::{Components, engines::tree::TreeFamily},
+    internal::{Components, tree::TreeFamily},
     limits,
 };
 use ecotone_testkit::sim::{Crash, Io, Phase, SimClock, SimStorage};

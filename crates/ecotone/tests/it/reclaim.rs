@@ -10,11 +10,12 @@ use ecotone::{
     Database, Engine, Keyspace, KeyspaceOptions,
     internal::{
         Components,
-        engines::{lsm::LsmFamily, tree::TreeFamily},
+        lsm::LsmFamily,
         substrate::{
             limits::PAGE,
             storage::{FileId, Storage},
         },
+        tree::TreeFamily,
     },
 };
 use ecotone_testkit::sim::{SimClock, SimStorage};

@@ -8,7 +8,7 @@ use std::{
 
 use ecotone::{
     Database, Engine, Iter, Keyspace, KeyspaceOptions, Result,
-    internal::{Components, engines::tree::TreeFamily},
+    internal::{Components, tree::TreeFamily},
     limits,
 };
 use ecotone_testkit::sim::{SimClock, SimStorage};

@@ -88,11 +88,11 @@ fn put(content: &mut Content, changes: &[Change]) {
 /// A disk with all records, closed.
 fn filled() -> (SimStorage, Content) {
     let disk = SimStorage::new(1);
-    let mut life = Life::begin(&disk, Content::new()).unwrap();
-    life.store.create(KEYSPACE).unwrap();
-    life.change(0..RECORDS, true).unwrap();
-    life.check("filled");
-    let Life { store, content, .. } = life;
+    let mut session = Life::begin(&disk, Content::new()).unwrap();
+    session.store.create(KEYSPACE).unwrap();
+    session.change(0..RECORDS, true).unwrap();
+    session.check("filled");
+    let Life { store, content, .. } = session;
     store.close().unwrap();
     (disk, content)
 }
@@ -101,10 +101,10 @@ fn filled() -> (SimStorage, Content) {
 fn a_crash_around_a_hole_loses_nothing() {
     let (disk, content) = filled();
     let whole = disk.crash(Crash::KeepAll);
-    let mut life = Life::begin(&whole, content.clone()).unwrap();
-    life.breathe().unwrap();
+    let mut session = Life::begin(&whole, content.clone()).unwrap();
+    session.breathe().unwrap();
     let ios: Vec<Io> = whole.labels().iter().map(|label| label.io).collect();
-    life.check("without a crash");
+    session.check("without a crash");
     let holes: Vec<u64> = (0..).zip(&ios).filter(|(_, io)| **io == Io::Punch).map(|(index, _)| index).collect();
     let filled = (0..).zip(&ios).skip_while(|(_, io)| **io != Io::Punch).filter(|(_, io)| **io == Io::Preallocate);
     let filled: Vec<u64> = filled.map(|(index, _)| index).collect();
@@ -116,13 +116,13 @@ fn a_crash_around_a_hole_loses_nothing() {
         let near = if number % 2 == 0 { holes.choose(&mut random) } else { filled.choose(&mut random) };
         let at = near.unwrap() + random.random_range(0..if number % 4 < 2 { 3 } else { 400 });
         image.crash_at(at);
-        let mut life = Life::begin(&image, content.clone()).unwrap();
-        let _ = life.breathe();
+        let mut session = Life::begin(&image, content.clone()).unwrap();
+        let _ = session.breathe();
         let how = *[Crash::KeepAll, Crash::DropAll, Crash::Random(number)].choose(&mut random).unwrap();
         let place = format!("I/O {at}, {how:?}");
         assert!(image.is_off() || at >= ios.len() as u64, "{place}: no crash");
         let next = image.crash(how);
-        let Life { content, perhaps, .. } = life;
+        let Life { content, perhaps, .. } = session;
         let after = Life::begin(&next, content).unwrap_or_else(|error| panic!("{place}: {error}"));
         Life { perhaps, ..after }.check(&place);
     }
@@ -131,20 +131,20 @@ fn a_crash_around_a_hole_loses_nothing() {
 #[test]
 fn a_full_disk_is_told_before_a_hole_is_written_to() {
     let (disk, content) = filled();
-    let mut life = Life::begin(&disk, content).unwrap();
-    life.change((0..RECORDS).filter(|number| number % 10 > 0), false).unwrap();
+    let mut session = Life::begin(&disk, content).unwrap();
+    session.change((0..RECORDS).filter(|number| number % 10 > 0), false).unwrap();
     assert!(disk.labels().iter().any(|label| label.io == Io::Punch), "there are holes");
     let mut refused = 0;
     loop {
         disk.space_limit(disk.space_used() + refused * MIB / 2);
-        let Err(error) = life.change(0..RECORDS, true) else { break };
+        let Err(error) = session.change(0..RECORDS, true) else { break };
         assert!(error.is_no_space(), "{error}");
-        assert_eq!(life.store.failure(), None, "no write met the full disk");
-        life.check("full");
+        assert_eq!(session.store.failure(), None, "no write met the full disk");
+        session.check("full");
         refused += 1;
     }
     assert!(refused > 1, "the disk was full {refused} times");
-    life.check("with space again");
+    session.check("with space again");
 }
 
 /// Bytes that the file system has allocated to the page files.

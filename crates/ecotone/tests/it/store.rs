@@ -6,7 +6,7 @@ use ecotone::{
     Batch, Database, Durability, Engine, HashOptions, Hint, Keyspace, KeyspaceOptions, Merge, Result, Swap,
     internal::{
         Components,
-        engines::engine::{EngineFactory, Range, Record, Shared},
+        engine::contract::{EngineFactory, Range, Record, Shared},
         substrate::{
             memory::{CacheComponents, Component},
             storage::FileId,

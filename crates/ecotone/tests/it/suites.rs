@@ -56,11 +56,11 @@ fn contract(simulated: &Simulated, short: u64, wide: u64) -> (u64, Counters) {
 const LIVES_OF_HINTS: u64 = 32;
 
 #[track_caller]
-fn hints_were_followed((lives, counters): (u64, Counters)) {
-    for what in ["absorbed_pieces", "uncovered_pieces"] {
+fn hints_were_followed((sessions, counters): (u64, Counters)) {
+    for what in ["ranges_to_pages", "ranges_to_tables"] {
         let count = counters.get(what).copied().unwrap_or(0);
-        println!("{what} in {lives} lives: {count}");
-        assert!(count >= lives / LIVES_OF_HINTS, "{what} in {lives} lives: {count}");
+        println!("{what} in {sessions} lives: {count}");
+        assert!(count >= sessions / LIVES_OF_HINTS, "{what} in {sessions} lives: {count}");
     }
 }
 
@@ -337,8 +337,9 @@ fn lives_of_threads(simulated: &Simulated, extent: concurrent::Extent, once_in: 
     let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
     let (first, mut done) = (first_seed(), concurrent::Done::default());
     let lacks = |done: &concurrent::Done| {
-        let is_rare =
-            |(what, lives): &&(&str, u64)| done.counters.get(*what).is_none_or(|count| *count < done.crashes / lives);
+        let is_rare = |(what, sessions): &&(&str, u64)| {
+            done.counters.get(*what).is_none_or(|count| *count < done.crashes / sessions)
+        };
         once_in.iter().find(is_rare).map(|(what, _)| *what)
     };
     for round in 0..6 {
@@ -354,20 +355,20 @@ fn lives_of_threads(simulated: &Simulated, extent: concurrent::Extent, once_in: 
 
 #[test]
 fn threads_and_crashes_on_the_tree() {
-    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
+    let extent = concurrent::Extent { sessions: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
     lives_of_threads(&tree().workers(2), extent, &[]);
 }
 
 #[test]
 fn threads_and_crashes_on_the_tiny_hashed_engine() {
-    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 60, registers: 24, cold: 100 };
+    let extent = concurrent::Extent { sessions: 5, threads: 4, calls: 60, registers: 24, cold: 100 };
     lives_of_threads(&hashed().workers(2), extent, &[]);
 }
 
 #[test]
 #[ignore = "long"]
 fn threads_and_crashes_on_the_hash_engine() {
-    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
+    let extent = concurrent::Extent { sessions: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
     lives_of_threads(&hash().workers(2), extent, &[]);
 }
 
@@ -375,15 +376,16 @@ fn threads_and_crashes_on_the_hash_engine() {
 #[test]
 #[ignore = "long"]
 fn threads_and_crashes_on_the_lsm_engine() {
-    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD / 4 };
+    let extent = concurrent::Extent { sessions: 5, threads: 4, calls: 150, registers: 24, cold: COLD / 4 };
     lives_of_threads(&lsm().workers(2), extent, &[("flushes", 4), ("compactions", 4), ("index_loads", 4)]);
 }
 
 #[test]
 #[ignore = "long"]
 fn threads_and_crashes_on_the_adaptive_engine() {
-    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD / 4 };
-    let once_in = [("absorbed_pieces", 4), ("uncovered_pieces", 4), ("diverted_records", 4), ("opened_ranges", 40)];
+    let extent = concurrent::Extent { sessions: 5, threads: 4, calls: 150, registers: 24, cold: COLD / 4 };
+    let once_in =
+        [("ranges_to_pages", 4), ("ranges_to_tables", 4), ("records_flushed_to_pages", 4), ("reactivated_ranges", 40)];
     lives_of_threads(&adaptive().workers(2), extent, &once_in);
 }
 
@@ -391,8 +393,8 @@ fn threads_and_crashes_on_the_adaptive_engine() {
 /// runs all the time.
 #[test]
 fn threads_and_crashes_beside_compaction_and_growth() {
-    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: 400 };
-    let whats = ["compactions", "folds", "merges", "index_doublings", "read_cache_evictions"];
+    let extent = concurrent::Extent { sessions: 5, threads: 4, calls: 150, registers: 24, cold: 400 };
+    let whats = ["compactions", "base_merges", "delta_merges", "index_doublings", "read_cache_evictions"];
     lives_of_threads(&busy().workers(2), extent, &whats.map(|what| (what, 4)));
 }
 

@@ -13,8 +13,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use ecotone_sys::chunk::Block;
-use ecotone_sys::primitive::Mutex;
+use ecotone_sys::{chunk::Block, primitive::Mutex};
 
 use self::area::{AREA_BYTES, Area};
 pub use self::{repair::Repaired, saved::SavedPages};

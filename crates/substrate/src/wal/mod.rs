@@ -22,7 +22,10 @@ mod session;
 mod size;
 mod successor;
 
-use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use ecotone_sys::primitive::{
+    Condvar, Mutex,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize},
+};
 use std::{
     fmt,
     sync::{Arc, Weak, atomic::Ordering},
@@ -34,7 +37,6 @@ use buffer::Buffer;
 pub use commit::Durability;
 use commit::Output;
 use distinct_bytes::DistinctBytes;
-use ecotone_sys::primitive::{Condvar, Mutex};
 pub use in_flight::InFlight;
 use in_flight::Slots;
 use pool::Pool;

@@ -24,7 +24,6 @@ use crate::primitive::{
     atomic::{AtomicU64, AtomicUsize, fence},
     thread, thread_local,
 };
-
 pub use slot::Slot;
 
 /// Pins that can be held at a time; more wait for one another. With loom so few that all orders can be tried.

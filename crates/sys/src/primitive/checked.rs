@@ -1,6 +1,8 @@
 //! The locks of shuttle or loom, with parking_lot's interface: no poisoning, and a condition variable that borrows the
 //! guard.
 
+#[cfg(not(feature = "shuttle"))]
+pub use std::thread_local;
 use std::{
     ops::{Deref, DerefMut},
     sync::{PoisonError, TryLockError},
@@ -11,13 +13,9 @@ use std::{
 use loom::sync;
 #[cfg(feature = "shuttle")]
 use shuttle::sync;
-
-pub use sync::atomic;
-
 #[cfg(feature = "shuttle")]
 pub use shuttle::thread_local;
-#[cfg(not(feature = "shuttle"))]
-pub use std::thread_local;
+pub use sync::atomic;
 
 /// Threads. Time does not exist here, so a sleep only lets other threads run.
 #[cfg(feature = "shuttle")]

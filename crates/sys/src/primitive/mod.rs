@@ -9,6 +9,8 @@
 mod checked;
 
 mod once;
+#[cfg(feature = "loom")]
+pub mod orders;
 #[cfg(not(any(feature = "shuttle", feature = "loom")))]
 mod plain {
     pub use std::{sync::atomic, thread, thread_local};
@@ -24,13 +26,13 @@ pub mod resting {
 #[cfg(not(any(feature = "shuttle", feature = "loom")))]
 pub mod resting;
 
+#[cfg(feature = "loom")]
+pub use loom;
+#[cfg(not(any(feature = "shuttle", feature = "loom")))]
+pub use plain::{Condvar, Mutex, MutexGuard, RwLock, atomic, thread, thread_local};
+#[cfg(feature = "shuttle")]
+pub use shuttle;
+
 pub use self::once::Once;
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 pub use checked::{Condvar, Mutex, MutexGuard, RwLock, WaitTimeoutResult, atomic, thread, thread_local};
-#[cfg(not(any(feature = "shuttle", feature = "loom")))]
-pub use plain::{Condvar, Mutex, MutexGuard, RwLock, atomic, thread, thread_local};
-
-#[cfg(feature = "loom")]
-pub use loom;
-#[cfg(feature = "shuttle")]
-pub use shuttle;

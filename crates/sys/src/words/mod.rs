@@ -5,15 +5,15 @@
 
 use std::{cmp, ops::Deref};
 
-use crate::{
-    chunk::Block,
-    primitive::atomic::{AtomicU64, Ordering},
-};
-
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 use checked::Memory;
 #[cfg(not(any(feature = "shuttle", feature = "loom")))]
 use plain::Memory;
+
+use crate::{
+    chunk::Block,
+    primitive::atomic::{AtomicU64, Ordering},
+};
 
 /// Bytes of a word.
 pub const WORD: usize = size_of::<u64>();

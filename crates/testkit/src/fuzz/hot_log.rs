@@ -1,6 +1,6 @@
 //! Fuzz bodies for the hot log of the hash engine, as it is in files.
 
-use ecotone_engines::hash::log::{Address, Page, PageLocation, Segment, Stored};
+use ecotone_hash::log::{Address, Page, PageLocation, Segment, Stored};
 use ecotone_substrate::{
     codec::Malformed,
     limits::{MAX_RECORD, PAGE},

@@ -1,6 +1,6 @@
 //! Fuzz bodies for runs of the hash engine.
 
-use ecotone_engines::hash::cold::{Block, BlockBuilder, Run};
+use ecotone_hash::cold::{Block, BlockBuilder, Run};
 use ecotone_substrate::{
     limits::PAGE,
     memory::{Component, Memory},

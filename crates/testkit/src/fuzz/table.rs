@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_engines::lsm::table::{
+use ecotone_lsm::table::{
     Answer, Block, BlockBuilder, BlockSearch, Compression, Cursor, Table, WholeIndex, plain_room,
 };
 use ecotone_substrate::{

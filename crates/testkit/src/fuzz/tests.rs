@@ -3,19 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use ecotone_engines::{
-    adaptive::{AdaptiveOptions, blob::Blob},
-    hash::{
-        HashOptions, blob as hash_blob,
-        cold::{HashRange, RunKind, RunWriter},
-        log::Address,
-        structure::{HashManifest as HashStructure, LogFile, ManifestEdit as HashChange, PartitionEntry},
-    },
-    lsm::{
-        LsmOptions, blob,
-        manifest::{LevelManifest, PagedRangeEdit, RangeEditKind, RunId, VersionEdit},
-        table::{Compression, IndexKind, IndexOptions, Options, TableWriter},
-    },
+use ecotone_adaptive::{AdaptiveOptions, blob::Blob};
+use ecotone_hash::{
+    HashOptions, blob as hash_blob,
+    cold::{HashRange, RunKind, RunWriter},
+    log::Address,
+    structure::{HashManifest as HashStructure, LogFile, ManifestEdit as HashChange, PartitionEntry},
+};
+use ecotone_lsm::{
+    LsmOptions, blob,
+    manifest::{LevelManifest, PagedRangeEdit, RangeEditKind, RunId, VersionEdit},
+    table::{Compression, IndexKind, IndexOptions, Options, TableWriter},
 };
 use ecotone_substrate::table::FileRef;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
@@ -191,12 +189,12 @@ fn a_hash_history() -> Vec<u8> {
         compact(2, 20),
         compact(3, 40),
         compact(300, 60),
-        HashChange::Fold {
+        HashChange::MergeIntoBase {
             deleted: part(0, 0, None),
             added: vec![part(1, 0, Some(4)), part(1, 1, None)],
-            folded: page(20),
+            merged_until: page(20),
         },
-        HashChange::Merge { deleted: vec![file(3), file(300)], added: Some(file(7)) },
+        HashChange::MergeDeltas { deleted: vec![file(3), file(300)], added: Some(file(7)) },
     ];
     let root = hash_blob::encode(HashOptions::default(), &HashStructure::new(10));
     parts([root].into_iter().chain(changes.iter().map(HashChange::encode)))

@@ -51,22 +51,22 @@ impl SimFile {
         Ok(())
     }
 
-    fn write_whole(&self, world: &SimState, buffer: &[u8], offset: u64) -> Result<()> {
+    fn write_whole(&self, state: &SimState, buffer: &[u8], offset: u64) -> Result<()> {
         let growth = self.inode.lock().extent().growth(offset, offset + buffer.len() as u64);
-        world.take_space(growth).map_err(|error| Error::io(Io::Write.verb(), self.id, error))?;
+        state.take_space(growth).map_err(|error| Error::io(Io::Write.verb(), self.id, error))?;
         self.inode.lock().write(buffer, offset);
         Ok(())
     }
 
     /// The write goes to another page of the file, or nowhere if there is no other page.
-    fn write_misplaced(&self, world: &mut SimState, buffer: &[u8], offset: u64) {
+    fn write_misplaced(&self, state: &mut SimState, buffer: &[u8], offset: u64) {
         let mut inode = self.inode.lock();
         let (page, length) = (PAGE as u64, inode.extent().length);
         let end = offset + buffer.len() as u64;
         let places = (0..length / page).map(|number| number * page + offset % page);
         let places: Vec<u64> = places.filter(|at| *at != offset && at + (end - offset) <= length).collect();
         if !places.is_empty() {
-            inode.write(buffer, places[world.random.random_range(0..places.len())]);
+            inode.write(buffer, places[state.random.random_range(0..places.len())]);
         }
     }
 }
@@ -77,7 +77,7 @@ impl File for SimFile {
     }
 
     fn len(&self) -> Result<u64> {
-        self.shared.world().check_power("measure", self.id)?;
+        self.shared.state().check_power("measure", self.id)?;
         Ok(self.inode.lock().extent().length)
     }
 
@@ -96,25 +96,25 @@ impl File for SimFile {
 
     fn write(&self, buffer: &[u8], offset: u64) -> Result<()> {
         self.check_alignment(buffer, offset);
-        self.shared.perform((self.id, Io::Write), (offset, buffer.len()), |world, fate| match fate {
-            Fate::Normal => self.write_whole(world, buffer, offset),
+        self.shared.perform((self.id, Io::Write), (offset, buffer.len()), |state, fate| match fate {
+            Fate::Normal => self.write_whole(state, buffer, offset),
             Fate::Misplaced => {
-                self.write_misplaced(world, buffer, offset);
+                self.write_misplaced(state, buffer, offset);
                 Ok(())
             }
             Fate::Fails(_) | Fate::Crash => {
-                self.inode.lock().write_torn(buffer, offset, &mut world.random);
+                self.inode.lock().write_torn(buffer, offset, &mut state.random);
                 Ok(())
             }
         })
     }
 
     fn sync(&self) -> Result<()> {
-        self.shared.perform((self.id, Io::Sync), (0, 0), |world, fate| {
+        self.shared.perform((self.id, Io::Sync), (0, 0), |state, fate| {
             let mut inode = self.inode.lock();
             match fate {
                 Fate::Fails(_) => inode.lose_unsynced(),
-                _ if fate.takes_effect(&mut world.random) => inode.sync(),
+                _ if fate.takes_effect(&mut state.random) => inode.sync(),
                 _ => {}
             }
             Ok(())
@@ -123,10 +123,10 @@ impl File for SimFile {
 
     fn preallocate(&self, offset: u64, length: u64) -> Result<()> {
         let mut wanted = 0;
-        let done = self.shared.perform((self.id, Io::Preallocate), (0, 0), |world, fate| {
+        let done = self.shared.perform((self.id, Io::Preallocate), (0, 0), |state, fate| {
             wanted = self.inode.lock().extent().growth(offset, offset + length);
-            world.take_space(wanted).map_err(|error| Error::io(Io::Preallocate.verb(), self.id, error))?;
-            if fate.takes_effect(&mut world.random) {
+            state.take_space(wanted).map_err(|error| Error::io(Io::Preallocate.verb(), self.id, error))?;
+            if fate.takes_effect(&mut state.random) {
                 self.inode.lock().preallocate(offset, length);
             }
             Ok(())
@@ -141,8 +141,8 @@ impl File for SimFile {
 
     fn punch(&self, offset: u64, length: u64) -> Result<bool> {
         let span = usize::try_from(length).expect("a simulated file fits into memory");
-        self.shared.perform((self.id, Io::Punch), (offset, span), |world, fate| {
-            if fate.takes_effect(&mut world.random) {
+        self.shared.perform((self.id, Io::Punch), (offset, span), |state, fate| {
+            if fate.takes_effect(&mut state.random) {
                 self.inode.lock().punch(offset, offset + length);
             }
             Ok(true)
@@ -150,8 +150,8 @@ impl File for SimFile {
     }
 
     fn set_len(&self, length: u64) -> Result<()> {
-        self.shared.perform((self.id, Io::SetLen), (0, 0), |world, fate| {
-            if fate.takes_effect(&mut world.random) {
+        self.shared.perform((self.id, Io::SetLen), (0, 0), |state, fate| {
+            if fate.takes_effect(&mut state.random) {
                 self.inode.lock().set_len(length);
             }
             Ok(())
@@ -159,7 +159,7 @@ impl File for SimFile {
     }
 
     fn reserved(&self) -> Result<u64> {
-        self.shared.world().check_power("measure", self.id)?;
+        self.shared.state().check_power("measure", self.id)?;
         Ok(self.inode.lock().extent().reserved())
     }
 

@@ -1,9 +1,9 @@
 //! A disk kept in memory that behaves as badly as real disks may, and a clock; both are functions of a seed.
 //!
 //! ```text
-//! SimStorage ── Shared ── World ── names:  FileId -> History of inodes (what the directory said since its last sync)
-//!   SimFile ──┘             │      inode:  synced pages + versions of every page written since + History of lengths
-//!  SimQueue ──┘             └───── faults, space, gates, the trace of all I/O
+//! SimStorage ── Shared ── SimState ── names:  FileId -> History of inodes (the directory since its last sync)
+//!   SimFile ──┘              │       inode:  synced pages + versions of each page written since + History of lengths
+//!  SimQueue ──┘              └────── faults, space, gates, the trace of all I/O
 //! ```
 //!
 //! What is modelled, and what is not, is in `docs/reliability.md`.

@@ -26,14 +26,14 @@ impl SimQueue {
 
     /// A random request among those that no held page blocks. If there is none, a request that will block, or nothing.
     fn choose(&self, or_block: bool) -> Option<usize> {
-        let mut world = self.shared.world();
+        let mut state = self.shared.state();
         let blocked =
-            |request: &Request| world.gates.in_the_way(request.file.id(), request.offset, request.len).is_some();
+            |request: &Request| state.gates.in_the_way(request.file.id(), request.offset, request.len).is_some();
         let mut free: Vec<usize> = (0..self.waiting.len()).filter(|index| !blocked(&self.waiting[*index])).collect();
         if free.is_empty() && or_block {
             free.extend(0..self.waiting.len());
         }
-        (!free.is_empty()).then(|| free[world.random.random_range(0..free.len())])
+        (!free.is_empty()).then(|| free[state.random.random_range(0..free.len())])
     }
 
     fn run(&mut self, index: usize) {
@@ -59,7 +59,7 @@ impl Queue for SimQueue {
 
     fn complete(&mut self, at_least: usize, done: &mut Vec<Completion>) {
         let least = at_least.min(self.in_flight()).saturating_sub(self.finished.len());
-        let wanted = self.shared.world().random.random_range(least..=self.waiting.len());
+        let wanted = self.shared.state().random.random_range(least..=self.waiting.len());
         for number in 0..wanted {
             match self.choose(number < least) {
                 Some(index) => self.run(index),

@@ -140,7 +140,7 @@ impl SimState {
 
 /// The lock of the state, and the condition for threads that wait at gates.
 pub(super) struct Shared {
-    world: Mutex<SimState>,
+    state: Mutex<SimState>,
     /// Notified when a gate changes.
     pub(super) changed: Condvar,
     /// The smallest unit of a direct transfer, in bytes.
@@ -149,19 +149,19 @@ pub(super) struct Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let world = self.world.lock();
-        f.debug_struct("Shared").field("files", &world.files().count()).field("io", &world.trace.len()).finish()
+        let state = self.state.lock();
+        f.debug_struct("Shared").field("files", &state.files().count()).field("io", &state.trace.len()).finish()
     }
 }
 
 impl Shared {
-    pub(super) fn new(world: SimState) -> Arc<Self> {
-        let unit = world.unit;
-        Arc::new(Shared { world: Mutex::new(world), changed: Condvar::new(), unit })
+    pub(super) fn new(state: SimState) -> Arc<Self> {
+        let unit = state.unit;
+        Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), unit })
     }
 
-    pub(super) fn world(&self) -> MutexGuard<'_, SimState> {
-        self.world.lock()
+    pub(super) fn state(&self) -> MutexGuard<'_, SimState> {
+        self.state.lock()
     }
 
     /// Does one I/O on a file or its name: lets a [`SteppedThread`](stepped_thread::SteppedThread) stop before and
@@ -175,36 +175,36 @@ impl Shared {
     ) -> Result<T> {
         let label = Label::of(id, io);
         stepped_thread::stop(label.phase);
-        let world = self.enter(id, offset, len);
-        let done = self.run(world, (label, id.kind()), len, &id, work);
+        let state = self.enter(id, offset, len);
+        let done = self.run(state, (label, id.kind()), len, &id, work);
         stepped_thread::stop(label.phase);
         done
     }
 
     /// Does one sync of the directory.
     pub(super) fn perform_on_directory(&self, work: impl FnOnce(&mut SimState, Fate) -> Result<()>) -> Result<()> {
-        self.run(self.world(), (Label::SYNC_DIR, FileKind::Directory), 0, &"the directory", work)
+        self.run(self.state(), (Label::SYNC_DIR, FileKind::Directory), 0, &"the directory", work)
     }
 
     fn run<T>(
         &self,
-        mut world: MutexGuard<'_, SimState>,
+        mut state: MutexGuard<'_, SimState>,
         (label, kind): (Label, FileKind),
         len: usize,
         name: &dyn fmt::Display,
         work: impl FnOnce(&mut SimState, Fate) -> Result<T>,
     ) -> Result<T> {
-        world.check_power(label.io.verb(), name)?;
-        let index = world.trace.len() as u64;
-        let fate = world.plan.fate(index);
-        world.trace.push(label);
-        world.count(kind, label.io, len);
-        let done = work(&mut world, fate);
+        state.check_power(label.io.verb(), name)?;
+        let index = state.trace.len() as u64;
+        let fate = state.plan.fate(index);
+        state.trace.push(label);
+        state.count(kind, label.io, len);
+        let done = work(&mut state, fate);
         match fate {
             Fate::Normal | Fate::Misplaced => done,
             Fate::Fails(kind) => Err(Error::io(label.io.verb(), name, io::Error::new(kind, "a simulated failure"))),
             Fate::Crash => {
-                world.power_off();
+                state.power_off();
                 self.changed.notify_all();
                 Err(Error::io(label.io.verb(), name, off()))
             }
@@ -213,14 +213,14 @@ impl Shared {
 
     /// Waits until no held page is in the way.
     fn enter(&self, id: FileId, offset: u64, len: usize) -> MutexGuard<'_, SimState> {
-        let mut world = self.world();
-        while let Some(gate) = world.gates.in_the_way(id, offset, len) {
-            world.gates.arrive(gate);
+        let mut state = self.state();
+        while let Some(gate) = state.gates.in_the_way(id, offset, len) {
+            state.gates.arrive(gate);
             self.changed.notify_all();
-            self.changed.wait(&mut world);
-            world.gates.leave(gate);
+            self.changed.wait(&mut state);
+            state.gates.leave(gate);
         }
-        world
+        state
     }
 }
 

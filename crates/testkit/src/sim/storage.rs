@@ -55,69 +55,69 @@ impl SimStorage {
     /// undisturbed, so one moment can be crashed in many ways. The limit of space is kept; ordered faults and gates are
     /// not.
     pub fn crash(&self, how: Crash) -> SimStorage {
-        SimStorage { shared: Shared::new(self.shared.world().after(how)) }
+        SimStorage { shared: Shared::new(self.shared.state().after(how)) }
     }
 
     /// Makes every I/O fail from now on, blocked ones included.
     pub fn power_off(&self) {
-        self.shared.world().power_off();
+        self.shared.state().power_off();
         self.shared.changed.notify_all();
     }
 
     /// Whether the machine was switched off, by a crash or by [`power_off`](Self::power_off).
     pub fn is_off(&self) -> bool {
-        self.shared.world().off
+        self.shared.state().off
     }
 
     /// Index that the next I/O will get. Indices count reads, writes, syncs, directory syncs, creations, removals,
     /// preallocations, punches and changes of length, from 0.
     pub fn io_index(&self) -> u64 {
-        self.shared.world().trace.len() as u64
+        self.shared.state().trace.len() as u64
     }
 
     /// The label of every I/O so far, by index.
     pub fn labels(&self) -> Vec<Label> {
-        self.shared.world().trace.clone()
+        self.shared.state().trace.clone()
     }
 
     /// I/Os so far in each phase.
     pub fn phases(&self) -> BTreeMap<Phase, u64> {
         let mut phases = BTreeMap::new();
-        self.shared.world().trace.iter().for_each(|label| *phases.entry(label.phase).or_default() += 1);
+        self.shared.state().trace.iter().for_each(|label| *phases.entry(label.phase).or_default() += 1);
         phases
     }
 
     /// Switches the machine off in the middle of I/O `index`, or of the next one if that is past. A write is then done,
     /// not done or torn; any other I/O is done or not done.
     pub fn crash_at(&self, index: u64) {
-        self.shared.world().plan.crash_at = Some(index);
+        self.shared.state().plan.crash_at = Some(index);
     }
 
     /// Makes I/O `index` fail with `kind`. A failed write leaves each of its sectors old or new. A failed sync drops
     /// the unsynced bytes of the file, and a second sync would succeed. Every other I/O fails without effect.
     pub fn fail_at(&self, index: u64, kind: io::ErrorKind) {
-        self.shared.world().plan.failures.insert(index, kind);
+        self.shared.state().plan.failures.insert(index, kind);
     }
 
     /// Makes the write with I/O `index` go to another page of the same file and report success.
     pub fn misplace(&self, index: u64) {
-        self.shared.world().plan.misplaced.insert(index);
+        self.shared.state().plan.misplaced.insert(index);
     }
 
     /// Makes the code that does I/O `index` panic there.
     pub fn panic_at(&self, index: u64) {
-        self.shared.world().plan.panics.insert(index);
+        self.shared.state().plan.panics.insert(index);
     }
 
     /// Limits the bytes that all files may reserve; may be raised and lowered at any time.
     pub fn space_limit(&self, bytes: u64) {
-        self.shared.world().space_limit = bytes;
+        self.shared.state().space_limit = bytes;
     }
 
     /// Bytes that all files have reserved. For each file: the end of its written or preallocated part, in pages, minus
     /// its holes.
     pub fn space_used(&self) -> u64 {
-        self.shared.world().space_used()
+        self.shared.state().space_used()
     }
 
     /// Flips one bit of a file on the medium.
@@ -154,28 +154,28 @@ impl SimStorage {
     /// Puts a file with these bytes onto the medium, in place of any that has the name.
     pub fn put(&self, file: FileId, bytes: &[u8]) {
         let inode = Arc::new(Mutex::new(Inode::durable(bytes)));
-        self.shared.world().names.insert(file, History::new(Some(inode)));
+        self.shared.state().names.insert(file, History::new(Some(inode)));
     }
 
     /// The files and their bytes, as a running system sees them, by name.
     pub fn files(&self) -> BTreeMap<FileId, Vec<u8>> {
-        self.shared.world().files().map(|(id, inode)| (id, bytes_of(inode))).collect()
+        self.shared.state().files().map(|(id, inode)| (id, bytes_of(inode))).collect()
     }
 
     /// The bytes of one file, if it is there.
     pub fn file(&self, file: FileId) -> Option<Vec<u8>> {
-        self.shared.world().find(file).map(bytes_of)
+        self.shared.state().find(file).map(bytes_of)
     }
 
     /// Blocks every read and write that touches the page of this byte, until [`release`](Self::release) or the end of
     /// power.
     pub fn hold(&self, file: FileId, offset: u64) {
-        self.shared.world().gates.hold(gate(file, offset));
+        self.shared.state().gates.hold(gate(file, offset));
     }
 
     /// Releases a held page, so that blocked I/O goes on.
     pub fn release(&self, file: FileId, offset: u64) {
-        self.shared.world().gates.release(gate(file, offset));
+        self.shared.state().gates.release(gate(file, offset));
         self.shared.changed.notify_all();
     }
 
@@ -185,16 +185,16 @@ impl SimStorage {
     /// If none arrives within ten seconds.
     pub fn wait_blocked(&self, file: FileId, offset: u64) {
         let deadline = Instant::now() + PATIENCE;
-        let mut world = self.shared.world();
-        while world.gates.blocked(gate(file, offset)) == 0 {
-            let late = self.shared.changed.wait_until(&mut world, deadline).timed_out();
+        let mut state = self.shared.state();
+        while state.gates.blocked(gate(file, offset)) == 0 {
+            let late = self.shared.changed.wait_until(&mut state, deadline).timed_out();
             assert!(!late, "no I/O came to byte {offset} of {file}");
         }
     }
 
     fn inode(&self, file: FileId) -> InodeRef {
-        let world = self.shared.world();
-        world.find(file).unwrap_or_else(|| panic!("there is no {file}")).clone()
+        let state = self.shared.state();
+        state.find(file).unwrap_or_else(|| panic!("there is no {file}")).clone()
     }
 
     fn handle(&self, inode: InodeRef, id: FileId, access: Access) -> Arc<dyn File> {
@@ -211,25 +211,25 @@ fn bytes_of(inode: &InodeRef) -> Vec<u8> {
 
 impl Storage for SimStorage {
     fn list(&self) -> Result<Vec<FileId>> {
-        let mut world = self.shared.world();
-        world.check_power("list", "the directory")?;
-        let mut files: Vec<FileId> = world.files().map(|(id, _)| id).collect();
-        files.shuffle(&mut world.random);
+        let mut state = self.shared.state();
+        state.check_power("list", "the directory")?;
+        let mut files: Vec<FileId> = state.files().map(|(id, _)| id).collect();
+        files.shuffle(&mut state.random);
         Ok(files)
     }
 
     fn create(&self, id: FileId, access: Access) -> Result<Arc<dyn File>> {
         let inode = InodeRef::default();
-        self.shared.perform((id, Io::Create), (0, 0), |world, fate| {
-            if world.find(id).is_some() {
+        self.shared.perform((id, Io::Create), (0, 0), |state, fate| {
+            if state.find(id).is_some() {
                 return Err(Error::io(Io::Create.verb(), id, io::ErrorKind::AlreadyExists.into()));
             }
-            if world.space_left() == 0 {
+            if state.space_left() == 0 {
                 // A name takes space as well; the directory has space for it or has not.
                 return Err(Error::NoSpace { file: id.to_string(), wanted: PAGE as u64 });
             }
-            if fate.takes_effect(&mut world.random) {
-                world.bind(id, Some(inode.clone()));
+            if fate.takes_effect(&mut state.random) {
+                state.bind(id, Some(inode.clone()));
             }
             Ok(())
         })?;
@@ -237,28 +237,28 @@ impl Storage for SimStorage {
     }
 
     fn open(&self, id: FileId, access: Access) -> Result<Arc<dyn File>> {
-        let world = self.shared.world();
-        world.check_power("open", id)?;
-        let inode = world.find(id).ok_or_else(|| Error::io("open", id, io::ErrorKind::NotFound.into()))?.clone();
+        let state = self.shared.state();
+        state.check_power("open", id)?;
+        let inode = state.find(id).ok_or_else(|| Error::io("open", id, io::ErrorKind::NotFound.into()))?.clone();
         Ok(self.handle(inode, id, access))
     }
 
     fn remove(&self, id: FileId) -> Result<()> {
-        self.shared.perform((id, Io::Remove), (0, 0), |world, fate| {
-            if world.find(id).is_none() {
+        self.shared.perform((id, Io::Remove), (0, 0), |state, fate| {
+            if state.find(id).is_none() {
                 return Err(Error::io(Io::Remove.verb(), id, io::ErrorKind::NotFound.into()));
             }
-            if fate.takes_effect(&mut world.random) {
-                world.bind(id, None);
+            if fate.takes_effect(&mut state.random) {
+                state.bind(id, None);
             }
             Ok(())
         })
     }
 
     fn sync_dir(&self) -> Result<()> {
-        self.shared.perform_on_directory(|world, fate| {
-            if fate.takes_effect(&mut world.random) {
-                world.sync_names();
+        self.shared.perform_on_directory(|state, fate| {
+            if fate.takes_effect(&mut state.random) {
+                state.sync_names();
             }
             Ok(())
         })
@@ -269,10 +269,10 @@ impl Storage for SimStorage {
     }
 
     fn free_space(&self) -> Result<u64> {
-        Ok(self.shared.world().space_left())
+        Ok(self.shared.state().space_left())
     }
 
     fn counters_of(&self, kind: FileKind) -> Counters {
-        self.shared.world().counters.get(&kind).copied().unwrap_or_default()
+        self.shared.state().counters.get(&kind).copied().unwrap_or_default()
     }
 }

@@ -103,10 +103,10 @@ struct Case<'a> {
 impl<'a> Case<'a> {
     fn new(opener: &'a dyn Opener, seed: u64, shape: Shape) -> Verdict<Self> {
         let generate = |seed, shape| Generator::of(opener, seed, shape).history();
-        let mut life = Session::aged(opener, seed, &KEYSPACES)?;
+        let mut session = Session::aged(opener, seed, &KEYSPACES)?;
         let quiet = Shape { fill_log: Fill::Never, ..shape };
-        life.run(&generate(!seed, quiet)).map_err(Interruption::unexpected)?;
-        let (disk, expect) = life.close()?;
+        session.run(&generate(!seed, quiet)).map_err(Interruption::unexpected)?;
+        let (disk, expect) = session.close()?;
         let (history, later) = (generate(seed, shape), generate(seed ^ 1 << 63, quiet));
         let random = SmallRng::seed_from_u64(seed);
         let mut case = Case { opener, seed, random, disk, expect, history, later, moments: BTreeMap::new() };
@@ -115,23 +115,23 @@ impl<'a> Case<'a> {
     }
 
     fn begin(&self) -> Verdict<Session<'a>> {
-        let life = Session::begin(
+        let session = Session::begin(
             self.opener,
             self.disk.crash(Crash::KeepAll),
             self.seed,
             self.expect.clone(),
             Ending::Closed,
         );
-        life.map_err(Interruption::unexpected)
+        session.map_err(Interruption::unexpected)
     }
 
     /// Runs the history without a crash to a clean end.
     fn measure(&self) -> Verdict<BTreeMap<Moment, Vec<u64>>> {
-        let mut life = self.begin()?;
-        let first = life.disk.io_index();
-        life.run(&self.history).map_err(Interruption::unexpected)?;
-        let labels = life.disk.labels();
-        let (disk, expect) = life.close()?;
+        let mut session = self.begin()?;
+        let first = session.disk.io_index();
+        session.run(&self.history).map_err(Interruption::unexpected)?;
+        let labels = session.disk.labels();
+        let (disk, expect) = session.close()?;
         recover(self.opener, disk, &expect, self.seed, Ending::Closed, "closing")?;
         Ok(moments(&labels, first))
     }
@@ -154,17 +154,17 @@ impl<'a> Case<'a> {
     }
 
     fn crash(&mut self, (moment, index): (Moment, u64), report: &mut Report) -> Verdict {
-        let mut life = self.begin()?;
-        life.disk.crash_at(index);
-        match life.run(&self.history) {
+        let mut session = self.begin()?;
+        session.disk.crash_at(index);
+        match session.run(&self.history) {
             Err(Interruption::Wrong(wrong)) => return Err(wrong),
-            Err(Interruption::Failed(error)) if !life.disk.is_off() => {
+            Err(Interruption::Failed(error)) if !session.disk.is_off() => {
                 return Err(format!("failed on a sound disk: {error}"));
             }
             _ => {}
         }
-        add(&mut report.counters, &life.counters());
-        let (disk, expect) = life.kill();
+        add(&mut report.counters, &session.counters());
+        let (disk, expect) = session.kill();
         let how = self.first_way(moment);
         let interrupted = self.random.random_ratio(1, 4);
         let (disk, ending, how) = if interrupted {
@@ -205,13 +205,13 @@ impl<'a> Case<'a> {
         let later = &later[..self.random.random_range(0..=later.len() / 2)];
         let index =
             if self.random.random_ratio(2, 3) { self.rehearse(disk, before, later, (moment, how))? } else { None };
-        let mut life = self.recover(disk, before, how)?;
-        index.into_iter().for_each(|index| life.disk.crash_at(index));
-        match life.run(later) {
-            Err(Interruption::Failed(_)) if life.disk.is_off() => {}
+        let mut session = self.recover(disk, before, how)?;
+        index.into_iter().for_each(|index| session.disk.crash_at(index));
+        match session.run(later) {
+            Err(Interruption::Failed(_)) if session.disk.is_off() => {}
             ended => ended.map_err(|halt| format!("after {how} and recovery: {}", halt.unexpected()))?,
         }
-        let (disk, expect) = life.kill();
+        let (disk, expect) = session.kill();
         let last = self.last_way(before.1);
         let how = format!("{how}, recovery, {} steps to I/O {index:?} and {last:?}", later.len());
         recover(self.opener, disk.crash(last), &expect, self.seed, ending(last), &how).map(drop)
@@ -232,10 +232,10 @@ impl<'a> Case<'a> {
         later: &[Step],
         (moment, how): (Moment, &str),
     ) -> Verdict<Option<u64>> {
-        let mut life = self.recover(disk, before, how)?;
-        let first = life.disk.io_index();
-        life.run(later).map_err(|halt| format!("after {how} and recovery: {}", halt.unexpected()))?;
-        let moments = moments(&life.disk.labels(), first);
+        let mut session = self.recover(disk, before, how)?;
+        let first = session.disk.io_index();
+        session.run(later).map_err(|halt| format!("after {how} and recovery: {}", halt.unexpected()))?;
+        let moments = moments(&session.disk.labels(), first);
         let same = moments.get(&moment).filter(|_| self.random.random());
         let kinds: Vec<&Vec<u64>> = moments.values().collect();
         let indices = same.or_else(|| kinds.choose(&mut self.random).copied());
@@ -243,12 +243,12 @@ impl<'a> Case<'a> {
     }
 
     fn fail(&mut self, (moment, index): (Moment, u64)) -> Verdict {
-        let mut life = self.begin()?;
-        life.disk.fail_at(index, ErrorKind::Other);
-        if let Err(Interruption::Wrong(wrong)) = life.run(&self.history) {
+        let mut session = self.begin()?;
+        session.disk.fail_at(index, ErrorKind::Other);
+        if let Err(Interruption::Wrong(wrong)) = session.run(&self.history) {
             return Err(wrong);
         }
-        let (disk, expect) = life.kill();
+        let (disk, expect) = session.kill();
         let how = self.way();
         let ending = ending_after_failure(&disk, index, how);
         self.live_on(&disk.crash(how), (&expect, ending), moment, &format!("{how:?}"))

@@ -21,7 +21,7 @@ use crate::sim::{Crash, SimStorage};
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
     /// Sessions of each database; all but the last end in a crash.
-    pub lives: u32,
+    pub sessions: u32,
     /// Threads.
     pub threads: u32,
     /// Calls of each thread in a session that is not cut short.
@@ -109,13 +109,13 @@ struct Sessions<'a> {
 impl Sessions<'_> {
     fn run(&mut self) -> Verdict<Done> {
         let mut done = Done::default();
-        for life in 1..self.extent.lives {
-            let (events, counters) = self.live().map_err(|wrong| format!("life {life}: {wrong}"))?;
+        for session in 1..self.extent.sessions {
+            let (events, counters) = self.live().map_err(|wrong| format!("life {session}: {wrong}"))?;
             add(&mut done.counters, &counters);
             done.crashes += 1;
             done.events += events.len() as u64;
             done.unanswered += events.iter().filter(|event| event.answered.is_none()).count() as u64;
-            self.crash(&events).map_err(|wrong| format!("life {life}: {wrong}"))?;
+            self.crash(&events).map_err(|wrong| format!("life {session}: {wrong}"))?;
         }
         self.check_all().map(|()| done)
     }
@@ -134,16 +134,18 @@ impl Sessions<'_> {
         self.disk.crash_at(self.disk.io_index() + self.random.random_range(1..=most));
         let seeds: Vec<(u64, u8)> =
             (0..self.extent.threads).map(|number| (self.random.next_u64(), number as u8)).collect();
-        let (life, store) = (&*self, &*store);
+        let (session, store) = (&*self, &*store);
         let histories: Vec<Verdict<Played>> = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                seeds.into_iter().map(|(seed, number)| scope.spawn(move || life.call(store, seed, number))).collect();
+            let threads: Vec<_> = seeds
+                .into_iter()
+                .map(|(seed, number)| scope.spawn(move || session.call(store, seed, number)))
+                .collect();
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()
         });
-        life.disk.power_off();
+        session.disk.power_off();
         Ok((joined(histories)?, store.counters()))
     }
 

@@ -1,5 +1,6 @@
 //! Random histories beside a model; every answer is compared.
 
+pub use super::generate::Shape;
 use super::{
     Counters, Opener, Verdict, add,
     generate::{Generator, KEYSPACES},
@@ -8,8 +9,6 @@ use super::{
     step::brief,
 };
 use crate::model::Ending;
-
-pub use super::generate::Shape;
 
 /// Runs the histories of these seeds, and gives the counters of the engines.
 pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, shape: Shape) -> Verdict<Counters> {
@@ -23,14 +22,15 @@ pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, shape: Shape) -> Ve
 
 /// Runs one history, and opens its database once more after a clean end.
 fn history(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<Counters> {
-    let mut life = Session::fresh(opener, seed, &KEYSPACES)?;
+    let mut session = Session::fresh(opener, seed, &KEYSPACES)?;
     let steps = Generator::of(opener, seed, shape).history();
     for (number, step) in steps.iter().enumerate() {
-        life.step(step)
+        session
+            .step(step)
             .map_err(|halt| format!("step {number}, {}: {}", brief(std::slice::from_ref(step)), halt.unexpected()))?;
     }
-    let counters = life.counters();
-    let (disk, expect) = life.close()?;
+    let counters = session.counters();
+    let (disk, expect) = session.close()?;
     Session::begin(opener, disk, seed, expect, Ending::Closed).map_err(Interruption::unexpected)?;
     Ok(counters)
 }

@@ -101,8 +101,9 @@ struct Base<'a> {
 
 impl Base<'_> {
     fn begin(&self) -> Verdict<Session<'_>> {
-        let life = Session::begin(self.opener, self.disk.crash(Crash::KeepAll), 2, self.expect.clone(), Ending::Closed);
-        life.map_err(Interruption::unexpected)
+        let session =
+            Session::begin(self.opener, self.disk.crash(Crash::KeepAll), 2, self.expect.clone(), Ending::Closed);
+        session.map_err(Interruption::unexpected)
     }
 
     fn try_history(&self, history: &[Step], salt: u64, extent: Extent, tried: &mut Tried) -> Verdict {
@@ -112,9 +113,9 @@ impl Base<'_> {
             let (disk, expect) = self.crash(history, index, end)?;
             let at = |wrong| format!("crash at I/O {index} of {first}..{end}: {wrong}");
             for how in ways(salt + index) {
-                let life = recover(self.opener, disk.crash(how), &expect, index, ending(how), &format!("{how:?}"))
+                let session = recover(self.opener, disk.crash(how), &expect, index, ending(how), &format!("{how:?}"))
                     .map_err(at)?;
-                self.begin_again(life, history)
+                self.begin_again(session, history)
                     .map_err(|wrong| at(format!("{how:?}, then the same again: {wrong}")))?;
             }
             tried.crashes += 1;
@@ -134,56 +135,56 @@ impl Base<'_> {
 
     /// The range of the I/Os of the last step.
     fn measure(&self, history: &[Step]) -> Verdict<(u64, u64)> {
-        let mut life = self.begin()?;
+        let mut session = self.begin()?;
         let (last, before) = history.split_last().expect("a history has a step");
-        life.run(before).map_err(Interruption::unexpected)?;
-        let first = life.disk.io_index();
-        life.step(last).map_err(Interruption::unexpected)?;
-        Ok((first, life.disk.io_index()))
+        session.run(before).map_err(Interruption::unexpected)?;
+        let first = session.disk.io_index();
+        session.step(last).map_err(Interruption::unexpected)?;
+        Ok((first, session.disk.io_index()))
     }
 
     /// Runs the history up to a crash in I/O `index`; at `end` the crash comes between two I/Os.
     fn crash(&self, history: &[Step], index: u64, end: u64) -> Verdict<(SimStorage, Expect)> {
-        let mut life = self.begin()?;
+        let mut session = self.begin()?;
         if index < end {
-            life.disk.crash_at(index);
+            session.disk.crash_at(index);
         }
-        match life.run(history) {
+        match session.run(history) {
             Err(Interruption::Wrong(wrong)) => return Err(wrong),
-            Err(Interruption::Failed(error)) if !life.disk.is_off() => {
+            Err(Interruption::Failed(error)) if !session.disk.is_off() => {
                 return Err(format!("failed on a sound disk: {error}"));
             }
             _ => {}
         }
-        Ok(life.kill())
+        Ok(session.kill())
     }
 
     /// Runs a second session that begins as the first did, so that the same bytes go to the same places, and that ends
     /// before its last step.
-    fn begin_again(&self, mut life: Session<'_>, history: &[Step]) -> Verdict {
-        life.run(&history[..history.len() - 1]).map_err(Interruption::unexpected)?;
-        let (disk, expect) = life.kill();
+    fn begin_again(&self, mut session: Session<'_>, history: &[Step]) -> Verdict {
+        session.run(&history[..history.len() - 1]).map_err(Interruption::unexpected)?;
+        let (disk, expect) = session.kill();
         recover(self.opener, disk.crash(Crash::KeepAll), &expect, 3, Ending::ProcessDeath, "that").map(drop)
     }
 
     /// Runs the history with one I/O that fails. Reads must go on; writes must stop, unless the failure left no write
     /// in doubt.
     fn fail(&self, history: &[Step], salt: u64, index: u64) -> Verdict {
-        let mut life = self.begin()?;
-        life.disk.fail_at(index, ErrorKind::Other);
-        let ended = life.run(history);
+        let mut session = self.begin()?;
+        session.disk.fail_at(index, ErrorKind::Other);
+        let ended = session.run(history);
         if let Err(Interruption::Wrong(wrong)) = ended {
             return Err(wrong);
         }
-        read_on(&life)?;
-        let stopped = life.store().failure().is_some();
-        let written = life.step(&put(1, b"after", b"the failure", Level::Sync));
+        read_on(&session)?;
+        let stopped = session.store().failure().is_some();
+        let written = session.step(&put(1, b"after", b"the failure", Level::Sync));
         match (stopped, written) {
             (true, Ok(())) => return Err("writing went on after a failure".into()),
             (false, Err(halt)) => return Err(format!("writing is not stopped, and {}", halt.unexpected())),
             _ => {}
         }
-        let (disk, expect) = life.kill();
+        let (disk, expect) = session.kill();
         ways(salt + index).into_iter().try_for_each(|how| {
             let ending = ending_after_failure(&disk, index, how);
             recover(self.opener, disk.crash(how), &expect, index, ending, &format!("{how:?}")).map(drop)
@@ -192,7 +193,7 @@ impl Base<'_> {
 }
 
 /// Reads everything after a failure; all reads must succeed.
-fn read_on(life: &Session<'_>) -> Verdict {
-    let read = |keyspace| read_all(life.store(), life.kind(), keyspace).map(drop);
-    life.expect.keyspaces().into_iter().try_for_each(read).map_err(|wrong| format!("after the failure: {wrong}"))
+fn read_on(session: &Session<'_>) -> Verdict {
+    let read = |keyspace| read_all(session.store(), session.kind(), keyspace).map(drop);
+    session.expect.keyspaces().into_iter().try_for_each(read).map_err(|wrong| format!("after the failure: {wrong}"))
 }

@@ -5,7 +5,7 @@ use std::{
     ops::Bound,
 };
 
-use ecotone_engines::engine::Record;
+use ecotone_engine::contract::Record;
 
 use super::{Kind, Store, UNLOGGED, Verdict, unlogged::Unlogged, verified};
 use crate::model::{Change, Ending, Level, Model};

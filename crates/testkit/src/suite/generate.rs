@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use ecotone_engines::engine::{Hint, Range, Record};
+use ecotone_engine::contract::{Hint, Range, Record};
 use ecotone_substrate::limits::MAX_RECORD;
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ecotone_engines::{
-    engine::{Hint, Range, Record},
+use ecotone_engine::{
+    contract::{Hint, Range, Record},
     merge::Merge,
 };
 use ecotone_substrate::{Error, Result, limits::MAX_RECORD};
@@ -76,28 +76,29 @@ impl<'a> Session<'a> {
         ending: Ending,
     ) -> std::result::Result<Self, Interruption> {
         let store = opener.open(&disk, seed)?;
-        let mut life = Session { opener, disk, store: Some(store), expect, seed, refused: 0, counted: Counters::new() };
-        life.judge(ending)?;
-        Ok(life)
+        let mut session =
+            Session { opener, disk, store: Some(store), expect, seed, refused: 0, counted: Counters::new() };
+        session.judge(ending)?;
+        Ok(session)
     }
 
     /// A new database with these keyspaces.
     pub(super) fn fresh(opener: &'a dyn Opener, seed: u64, keyspaces: &[u32]) -> Verdict<Self> {
         let disk = SimStorage::new(seed);
-        let mut life =
+        let mut session =
             Self::begin(opener, disk, seed, Expect::default(), Ending::Closed).map_err(Interruption::unexpected)?;
         keyspaces
             .iter()
-            .try_for_each(|keyspace| life.step(&Step::Create(*keyspace)))
+            .try_for_each(|keyspace| session.step(&Step::Create(*keyspace)))
             .map_err(Interruption::unexpected)?;
-        Ok(life)
+        Ok(session)
     }
 
     /// A database with these keyspaces that was reopened until its log had used every file that it has.
     pub(super) fn aged(opener: &'a dyn Opener, seed: u64, keyspaces: &[u32]) -> Verdict<Self> {
-        let mut life = Self::fresh(opener, seed, keyspaces)?;
-        life.run(&[Step::Reopen, Step::Reopen, Step::Reopen]).map_err(Interruption::unexpected)?;
-        Ok(life)
+        let mut session = Self::fresh(opener, seed, keyspaces)?;
+        session.run(&[Step::Reopen, Step::Reopen, Step::Reopen]).map_err(Interruption::unexpected)?;
+        Ok(session)
     }
 
     pub(super) fn store(&self) -> &dyn Store {

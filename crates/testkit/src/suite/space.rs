@@ -32,13 +32,13 @@ fn make(opener: &dyn Opener) -> Verdict {
             answer => drop(answer),
         }
         disk.space_limit(u64::MAX);
-        let life = Session::begin(opener, disk.crash(Crash::KeepAll), 1, Default::default(), Ending::Closed);
-        let mut life = life.map_err(|halt| format!("after {part}/16 of the space: {}", halt.unexpected()))?;
+        let session = Session::begin(opener, disk.crash(Crash::KeepAll), 1, Default::default(), Ending::Closed);
+        let mut session = session.map_err(|halt| format!("after {part}/16 of the space: {}", halt.unexpected()))?;
         KEYSPACES
             .iter()
-            .try_for_each(|keyspace| life.step(&Step::Create(*keyspace)))
+            .try_for_each(|keyspace| session.step(&Step::Create(*keyspace)))
             .map_err(Interruption::unexpected)?;
-        life.close()?;
+        session.close()?;
     }
     Ok(())
 }
@@ -59,12 +59,12 @@ fn grow(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<u64> {
 /// The space in use before each step that increased it. An engine may free space and take it again, so the numbers need
 /// not rise.
 fn levels(opener: &dyn Opener, seed: u64, steps: &[Step]) -> Verdict<BTreeSet<u64>> {
-    let mut life = Session::fresh(opener, seed, &KEYSPACES)?;
+    let mut session = Session::fresh(opener, seed, &KEYSPACES)?;
     let mut levels = BTreeSet::new();
     for step in steps {
-        let before = life.disk.space_used();
-        life.step(step).map_err(Interruption::unexpected)?;
-        levels.extend((before < life.disk.space_used()).then_some(before));
+        let before = session.disk.space_used();
+        session.step(step).map_err(Interruption::unexpected)?;
+        levels.extend((before < session.disk.space_used()).then_some(before));
     }
     Ok(levels)
 }
@@ -72,18 +72,19 @@ fn levels(opener: &dyn Opener, seed: u64, steps: &[Step]) -> Verdict<BTreeSet<u6
 /// Runs the history on a disk that becomes full at `limit`, and continues when there is space again. Reads are right
 /// all the time, no reopen is needed, and nothing is lost.
 fn fill(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64) -> Verdict<u64> {
-    let mut life = Session::fresh(opener, seed, &KEYSPACES)?;
-    life.disk.space_limit(limit);
-    life.run(steps).map_err(|halt| format!("on a full disk: {}", halt.unexpected()))?;
-    let refused = std::mem::take(&mut life.refused);
-    life.disk.space_limit(u64::MAX);
-    life.run(&[Step::Flush])
-        .and_then(|()| life.run(steps))
+    let mut session = Session::fresh(opener, seed, &KEYSPACES)?;
+    session.disk.space_limit(limit);
+    session.run(steps).map_err(|halt| format!("on a full disk: {}", halt.unexpected()))?;
+    let refused = std::mem::take(&mut session.refused);
+    session.disk.space_limit(u64::MAX);
+    session
+        .run(&[Step::Flush])
+        .and_then(|()| session.run(steps))
         .map_err(|halt| format!("with space again: {}", halt.unexpected()))?;
-    if life.refused > 0 {
-        return Err(format!("{} calls were refused though there was space again", life.refused));
+    if session.refused > 0 {
+        return Err(format!("{} calls were refused though there was space again", session.refused));
     }
-    let (disk, expect) = life.close()?;
+    let (disk, expect) = session.close()?;
     Session::begin(opener, disk, seed, expect, Ending::Closed).map_err(Interruption::unexpected)?;
     Ok(refused)
 }
@@ -91,21 +92,21 @@ fn fill(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64) -> Verdict<u
 /// Runs the history on a disk that becomes full at `limit`, and ends the session there, by a close or a kill. The next
 /// session opens on the full disk, reads everything, and writes when there is space again.
 fn restart(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64, closes: bool) -> Verdict {
-    let mut life = Session::fresh(opener, seed, &KEYSPACES)?;
-    life.disk.space_limit(limit);
-    life.run(steps).map_err(|halt| format!("on a full disk: {}", halt.unexpected()))?;
+    let mut session = Session::fresh(opener, seed, &KEYSPACES)?;
+    session.disk.space_limit(limit);
+    session.run(steps).map_err(|halt| format!("on a full disk: {}", halt.unexpected()))?;
     let (disk, expect, ending) = if closes {
-        life.close_if_it_fits()?
+        session.close_if_it_fits()?
     } else {
-        let (disk, expect) = life.kill();
+        let (disk, expect) = session.kill();
         (disk.crash(Crash::KeepAll), expect, Ending::ProcessDeath)
     };
-    let mut life = Session::begin(opener, disk, seed, expect, ending)
+    let mut session = Session::begin(opener, disk, seed, expect, ending)
         .map_err(|halt| format!("opening on a full disk ({ending:?}): {}", halt.unexpected()))?;
-    life.disk.space_limit(u64::MAX);
-    life.run(steps).map_err(|halt| format!("with space again ({ending:?}): {}", halt.unexpected()))?;
-    if life.refused > 0 {
-        return Err(format!("{} calls were refused though there was space again", life.refused));
+    session.disk.space_limit(u64::MAX);
+    session.run(steps).map_err(|halt| format!("with space again ({ending:?}): {}", halt.unexpected()))?;
+    if session.refused > 0 {
+        return Err(format!("{} calls were refused though there was space again", session.refused));
     }
-    life.close().map(drop)
+    session.close().map(drop)
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use ecotone_engines::{
-    engine::{Hint, Range, Record},
+use ecotone_engine::{
+    contract::{Hint, Range, Record},
     merge::Merge,
 };
 use ecotone_substrate::Result;

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Mutex};
 
-use ecotone_engines::merge::Merge;
+use ecotone_engine::merge::Merge;
 use ecotone_substrate::Result;
 
 use super::{Store, Verdict};

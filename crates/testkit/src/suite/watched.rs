@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use ecotone_engines::engine::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared};
+use ecotone_engine::contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared};
 use ecotone_substrate::{Result, storage::FileId};
 
 /// An engine factory that records what its keyspaces are given, so that the driver can run background jobs.

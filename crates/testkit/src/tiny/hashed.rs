@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_engines::engine::{
+use ecotone_engine::contract::{
     AnyEngine, Context, Engine, EngineCheckpoint, EngineFactory, Hashed, Operation, UnorderedCursor, UpdateAction,
     UpdateFn,
 };

@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use ecotone_engines::engine::{
+use ecotone_engine::contract::{
     Admission, AnyEngine, Check, Context, Cursor, Engine, EngineCheckpoint, EngineFactory, Operation, Ordered, Range,
     Record, Stats, VisitValue,
 };

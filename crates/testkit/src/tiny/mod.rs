@@ -19,7 +19,7 @@ use std::{
     ops::{Bound, RangeBounds},
 };
 
-use ecotone_engines::engine::{Cursor, Direction, Range, Record, RecordRef, UnorderedCursor};
+use ecotone_engine::contract::{Cursor, Direction, Range, Record, RecordRef, UnorderedCursor};
 use ecotone_substrate::{Error, Result, memory::Component};
 
 /// Keys with their newest values.

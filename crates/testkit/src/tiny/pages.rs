@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_engines::engine::Context;
+use ecotone_engine::contract::Context;
 use ecotone_substrate::{
     Error, Result,
     limits::PAGE,

@@ -1,6 +1,6 @@
 //! A sorted run of the append-only engine: a table that is written once.
 
-use ecotone_engines::engine::Context;
+use ecotone_engine::contract::Context;
 use ecotone_substrate::{
     Result,
     storage::{Block, FileId},

@@ -31,7 +31,7 @@ const RULES: [Rule; 12] = [
     ("process::exit", Where::Libraries, &[], "return an error: only a program ends itself"),
     ("Instant::now", Where::Libraries, &["crates/substrate/src/clock.rs"], "ask the Clock that was injected"),
     ("SystemTime::now", Where::Libraries, &["crates/substrate/src/clock.rs"], "ask the Clock that was injected"),
-    ("thread::spawn", Where::Libraries, &[], "give the work to the Scheduler"),
+    ("thread::spawn", Where::Libraries, &["crates/sys/src/primitive/orders.rs"], "give the work to the Scheduler"),
     ("thread::Builder", Where::Libraries, &["crates/substrate/src/scheduler.rs"], "give the work to the Scheduler"),
     (
         "std::fs",

@@ -1,5 +1,5 @@
-//! Imports run one way: sys, substrate, engines, ecotone, tools. The test kit may import up to engines, and only tests
-//! use it.
+//! Imports run one way: sys, substrate, engine, the engines, ecotone, tools. Of the engines only adaptive imports
+//! others. The test kit may import engines, and only tests use it.
 
 use super::{
     report,
@@ -7,14 +7,18 @@ use super::{
 };
 
 /// The packages with their layers.
-const LAYERS: [(&str, &str, usize); 7] = [
+const LAYERS: [(&str, &str, usize); 11] = [
     ("crates/sys/", "ecotone-sys", 0),
     ("crates/substrate/", "ecotone-substrate", 1),
-    ("crates/engines/", "ecotone-engines", 2),
-    ("crates/testkit/", "ecotone-testkit", 3),
-    ("crates/ecotone/", "ecotone", 3),
-    ("tools/cli/", "ecotone-cli", 4),
-    ("tools/bench/", "ecotone-bench", 4),
+    ("crates/engine/", "ecotone-engine", 2),
+    ("crates/tree/", "ecotone-tree", 3),
+    ("crates/hash/", "ecotone-hash", 3),
+    ("crates/lsm/", "ecotone-lsm", 3),
+    ("crates/adaptive/", "ecotone-adaptive", 4),
+    ("crates/testkit/", "ecotone-testkit", 5),
+    ("crates/ecotone/", "ecotone", 5),
+    ("tools/cli/", "ecotone-cli", 6),
+    ("tools/bench/", "ecotone-bench", 6),
 ];
 
 fn layer_of(path: &str) -> Option<usize> {
@@ -97,38 +101,11 @@ fn code_names_lower_layers_only() {
     report(findings);
 }
 
-/// The adaptive engine is the one place where siblings are imported.
-#[test]
-fn engines_do_not_name_each_other() {
-    const SIBLINGS: [&str; 4] = ["tree", "hash", "lsm", "adaptive"];
-    let mut findings = Vec::new();
-    for source in rust().iter().filter(|source| !source.is_test()) {
-        let engine = |engine: &&str| source.path.starts_with(&format!("crates/engines/src/{engine}/"));
-        let Some(own) = SIBLINGS[..3].iter().copied().find(engine) else { continue };
-        let mut imports = false;
-        for (number, line) in source.code() {
-            imports |= line.starts_with("use crate::{");
-            let is_named =
-                |other: &&str| line.contains(&format!("crate::{other}")) || (imports && has_word(line, other));
-            let named = SIBLINGS.into_iter().filter(|other| *other != own).find(is_named);
-            findings.extend(named.map(|other| {
-                source.finding(
-                    number,
-                    format!("{own} names {other}: put a trait between them, as lsm/pages/tier.rs does"),
-                )
-            }));
-            imports &= !line.contains("};");
-        }
-    }
-    report(findings);
-}
-
 /// Other engines use the record cache and the segment store of the tree too, so these know neither log nor scheduler.
 #[test]
 fn the_parts_of_the_tree_know_neither_log_nor_scheduler() {
-    let parts = ["cache/", "index/", "space", "store.rs", "claims.rs", "merge.rs", "spread.rs"];
-    let part =
-        |source: &&Source| parts.iter().any(|part| source.path.starts_with(&format!("crates/engines/src/tree/{part}")));
+    let parts = ["cache/", "index/", "page_allocator", "store.rs", "claims.rs", "merge.rs"];
+    let part = |source: &&Source| parts.iter().any(|part| source.path.starts_with(&format!("crates/tree/src/{part}")));
     let strangers = ["wal", "scheduler", "Shared", "Context"];
     let finding = |source: &Source| -> Vec<Finding> {
         let named = source.code().filter(|(_, line)| strangers.iter().any(|word| has_word(line, word)));
@@ -136,7 +113,7 @@ fn the_parts_of_the_tree_know_neither_log_nor_scheduler() {
             .map(|(number, _)| {
                 source.finding(
                     number,
-                    "a part of the tree names the log or the scheduler: that belongs to the joiner, tree/mod.rs and \
+                    "a part of the tree names the log or the scheduler: that belongs to the joiner, src/lib.rs and \
                     beside",
                 )
             })

@@ -6,6 +6,7 @@ mod calls;
 mod layers;
 mod limits;
 mod modules;
+mod names;
 mod papers;
 mod repository;
 

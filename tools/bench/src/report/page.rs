@@ -128,7 +128,7 @@ fn remarks(group: &Group) -> Markup {
         .filter(|(_, doubts)| !doubts.is_empty())
         .collect();
     html! { @if !doubtful.is_empty() { ul.remarks {
-        @for (label, doubts) in &doubtful { li { strong { (label) } " " (doubts.join("; ")) } } } } }
+    @for (label, doubts) in &doubtful { li { strong { (label) } " " (doubts.join("; ")) } } } } }
 }
 
 fn panels(group: &Group) -> Markup {
@@ -136,7 +136,7 @@ fn panels(group: &Group) -> Markup {
     let panels: Vec<(&str, Markup)> =
         all.filter_map(|figure| Some((figure.name, chart::panel(group, figure, figure.chart?)?))).collect();
     html! { @if !panels.is_empty() { div.panels {
-        @for (name, panel) in &panels { figure { figcaption { (name) } (panel) } } } } }
+    @for (name, panel) in &panels { figure { figcaption { (name) } (panel) } } } } }
 }
 
 fn notes() -> Markup {

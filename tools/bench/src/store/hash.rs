@@ -16,28 +16,28 @@ const COUNTERS: [&str; 8] = [
     "index_doublings",
     "read_cache_evictions",
     "compactions",
-    "folds",
-    "merges",
-    "records_kept",
-    "spills",
+    "base_merges",
+    "delta_merges",
+    "records_moved_to_tail",
+    "forced_evictions",
     "work_postponed",
 ];
 
 /// An open database with one keyspace.
 #[derive(Debug)]
 pub(super) struct Hash {
-    house: EcotoneStore,
+    database: EcotoneStore,
     keyspace: HashKeyspace,
 }
 
 impl Hash {
     pub(super) fn open(options: &Options<'_>) -> Result<Self> {
-        let house = EcotoneStore::open(options)?;
+        let database = EcotoneStore::open(options)?;
         let plain = HashOptions::default();
         let logged = if options.durability == Durability::None { plain.unlogged() } else { plain };
         let chosen = options.of_keyspace().fold(logged, |chosen, (name, value)| chosen.set(name, value));
-        let keyspace = house.database.hash_keyspace(NAME, chosen)?.durability(house.durability);
-        Ok(Hash { house, keyspace })
+        let keyspace = database.database.hash_keyspace(NAME, chosen)?.durability(database.durability);
+        Ok(Hash { database, keyspace })
     }
 }
 
@@ -55,7 +55,7 @@ impl Store for Hash {
     }
 
     fn insert_batch(&self, records: &[Record<'_>]) -> Result<()> {
-        let mut batch = self.house.database.batch().durability(self.house.durability);
+        let mut batch = self.database.database.batch().durability(self.database.durability);
         records.iter().for_each(|(key, value)| batch.insert(&self.keyspace, *key, *value));
         Ok(batch.commit()?)
     }
@@ -70,19 +70,19 @@ impl Store for Hash {
     }
 
     fn wait_until_quiet(&self) -> Result<()> {
-        self.house.settle(|| self.keyspace.stats().counters.iter().map(|(_, value)| value).sum())
+        self.database.settle(|| self.keyspace.stats().counters.iter().map(|(_, value)| value).sum())
     }
 
     fn stats(&self) -> Stats {
-        let memory = self.house.database.stats().memory;
+        let memory = self.database.database.stats().memory;
         let index = memory.iter().filter(|part| INDEX.contains(&part.component)).map(|part| part.bytes).sum();
         let counters = self.keyspace.stats().counters;
         let levels: Vec<_> = counters.iter().map(|(name, _)| *name).filter(|name| !COUNTERS.contains(name)).collect();
-        self.house.stats(counters, &levels, index)
+        self.database.stats(counters, &levels, index)
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.house.close()
+        self.database.close()
     }
 }
 

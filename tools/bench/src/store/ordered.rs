@@ -42,25 +42,25 @@ const LEVELS: [&str; 26] = [
     "block_cache_pages",
     "block_cache_bytes",
     // Of adaptive.
-    "covers",
+    "paged_ranges",
 ];
 
 /// An open database with one keyspace.
 #[derive(Debug)]
 pub(super) struct Ordered {
-    house: EcotoneStore,
+    database: EcotoneStore,
     keyspace: Keyspace,
     adapts: bool,
 }
 
 impl Ordered {
     pub(super) fn open(engine: Engine, options: &Options<'_>) -> Result<Self> {
-        let house = EcotoneStore::open(options)?;
+        let database = EcotoneStore::open(options)?;
         let plain = KeyspaceOptions::default().engine(engine);
         let logged = if options.durability == Durability::None { plain.unlogged() } else { plain };
         let chosen = options.of_keyspace().fold(logged, |chosen, (name, value)| chosen.set(name, value));
-        let keyspace = house.database.keyspace(NAME, chosen)?.durability(house.durability);
-        Ok(Ordered { house, keyspace, adapts: engine == Engine::Adaptive })
+        let keyspace = database.database.keyspace(NAME, chosen)?.durability(database.durability);
+        Ok(Ordered { database, keyspace, adapts: engine == Engine::Adaptive })
     }
 }
 
@@ -82,7 +82,7 @@ impl Store for Ordered {
     }
 
     fn insert_batch(&self, records: &[Record<'_>]) -> Result<()> {
-        let mut batch = self.house.database.batch().durability(self.house.durability);
+        let mut batch = self.database.database.batch().durability(self.database.durability);
         records.iter().for_each(|(key, value)| batch.insert(&self.keyspace, *key, *value));
         Ok(batch.commit()?)
     }
@@ -124,7 +124,7 @@ impl Store for Ordered {
     }
 
     fn wait_until_quiet(&self) -> Result<()> {
-        self.house.settle(|| {
+        self.database.settle(|| {
             let counters = self.keyspace.stats().counters;
             MOVING.iter().map(|name| find(&counters, name)).sum()
         })
@@ -133,10 +133,10 @@ impl Store for Ordered {
     fn stats(&self) -> Stats {
         let counters = self.keyspace.stats().counters;
         let index = find(&counters, INDEX);
-        self.house.stats(counters, &LEVELS, index)
+        self.database.stats(counters, &LEVELS, index)
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.house.close()
+        self.database.close()
     }
 }

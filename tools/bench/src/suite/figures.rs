@@ -34,7 +34,9 @@ pub(super) fn worst_window(row: &Value) -> Option<f64> {
 pub(super) fn rewritten_bytes(row: &Value) -> Option<f64> {
     let record = row["key_size"].as_f64()? + row["value_size"].as_f64()?;
     let hot = row["stretch"].as_f64()? * row["records"].as_f64()? * record;
-    Some(row["engine"]["adapted_bytes"].as_f64()? / hot)
+    // Older rows have the second name.
+    let bytes = ["conversion_bytes", "adapted_bytes"].iter().find_map(|name| row["engine"][name].as_f64())?;
+    Some(bytes / hot)
 }
 
 /// Seconds to adapt a GB of records.
@@ -131,7 +133,7 @@ mod tests {
     fn what_is_rewritten_is_counted_in_bytes_of_the_hot_range() {
         let mut row = json!({ "stretch": 0.1, "records": 1000, "key_size": 20.0, "value_size": 128 });
         assert_eq!(rewritten_bytes(&row), None, "no engine that adapts");
-        row["engine"] = json!({ "adapted_bytes": 29_600 });
+        row["engine"] = json!({ "conversion_bytes": 29_600 });
         assert_eq!(rewritten_bytes(&row), Some(2.0));
         row["stretch"] = Value::Null;
         assert_eq!(rewritten_bytes(&row), None);

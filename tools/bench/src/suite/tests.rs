@@ -290,7 +290,7 @@ fn scans_behind_updates_are_held_against_goals() {
     let row = json!({ "workload": "e", "leg": 2, "seconds": 40.0, "operations": 4000, "ops_per_second": 100.0,
         "timeline": timeline,
                       "stretch": 0.1, "records": 1000, "key_size": 20.0, "value_size": 128,
-                          "engine": { "adapted_bytes": 29_600 } });
+                          "engine": { "conversion_bytes": 29_600 } });
     let rows = BTreeMap::from([("adaptive".to_owned(), vec![row])]);
     let lines = compare(suite.name, (cell, cell.phase_name(2)), "adaptive", &rows);
     let told: Vec<_> = lines.iter().map(|line| (line.theirs.as_str(), line.our_ratio, line.goal)).collect();

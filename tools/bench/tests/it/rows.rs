@@ -120,11 +120,11 @@ fn a_store_adapts_as_long_as_it_takes() {
         0 --threads 2 --memory 16MiB --json";
     let lines = lines(&bench(run, directory.path()));
     let rows: Vec<_> = lines.iter().filter(|line| line["kind"] == "row").collect();
-    let pieces: Vec<_> = rows.iter().map(|row| row["engine"]["absorbed_pieces"].as_u64().unwrap()).collect();
+    let pieces: Vec<_> = rows.iter().map(|row| row["engine"]["ranges_to_pages"].as_u64().unwrap()).collect();
     assert_eq!(rows.iter().map(|row| text(row, "workload")).collect::<Vec<_>>(), ["e", "adapt", "e"]);
     assert!(pieces[0] == 0 && pieces[1] > 0 && pieces[2] == 0, "{pieces:?}");
     assert!(number(rows[1], "seconds") > 0.0 && number(rows[1], "operations") > 0.0);
-    assert!(rows[1]["engine"]["covers"].as_u64() > Some(0));
+    assert!(rows[1]["engine"]["paged_ranges"].as_u64() > Some(0));
     let told = crate::harness::failure(&run.replace("--store adaptive", "--store lsm"), self::directory().path());
     assert!(told.contains("of the store adaptive alone"), "{told}");
 }

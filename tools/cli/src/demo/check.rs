@@ -19,19 +19,19 @@ const TOGETHER: usize = 64;
 
 /// Compares every record, present and deleted. Returns the findings, and the number of acknowledged writes checked.
 pub(crate) fn everything(
-    world: &DemoKeyspaces<'_>,
+    keyspaces: &DemoKeyspaces<'_>,
     sizes: Sizes,
     ledger: &mut ExpectedState,
 ) -> Result<(Findings, u64), Failure> {
-    let universe = world.universe;
+    let universe = keyspaces.universe;
     let mut found = vec![ABSENT; universe.len()];
     let bar = progress::bar("checking every acknowledged write", (universe.len() + sizes.paths) as u64);
     let mut strange = Findings::default();
     let cities = by_key(universe);
     let city = |key| cities.binary_search_by_key(&key, |&(key, _)| key).ok().map(|at| cities[at].1);
-    read_all(&world.taxa, |key| universe.taxa.index(key), &mut found, &mut strange, &bar)?;
-    read_all(&world.cities, city, &mut found, &mut strange, &bar)?;
-    paths(&world.paths, sizes.paths, &mut strange, &bar)?;
+    read_all(&keyspaces.taxa, |key| universe.taxa.index(key), &mut found, &mut strange, &bar)?;
+    read_all(&keyspaces.cities, city, &mut found, &mut strange, &bar)?;
+    paths(&keyspaces.paths, sizes.paths, &mut strange, &bar)?;
     bar.finish_and_clear();
     let mut findings = ledger.compare(&found, |index| name(universe, index));
     findings.wrong += strange.wrong;
@@ -140,24 +140,24 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::builder(directory.path().join("db")).memory_budget(16 << 20).open().unwrap();
         let universe = Universe::new(SIZES);
-        let world = DemoKeyspaces::create(&database, &universe, engine, &[]).unwrap();
-        phases::load_taxa(&world).unwrap();
-        phases::load_cities(&world).unwrap();
-        phases::load_paths(&world, SIZES).unwrap();
+        let keyspaces = DemoKeyspaces::create(&database, &universe, engine, &[]).unwrap();
+        phases::load_taxa(&keyspaces).unwrap();
+        phases::load_cities(&keyspaces).unwrap();
+        phases::load_paths(&keyspaces, SIZES).unwrap();
         let mut ledger = ExpectedState::loaded(universe.len());
-        let mut check = || everything(&world, SIZES, &mut ledger).unwrap();
+        let mut check = || everything(&keyspaces, SIZES, &mut ledger).unwrap();
         let (findings, acknowledged) = check();
         assert_eq!((findings.wrong, acknowledged), (0, 2_400));
         assert_eq!(verify(&database).unwrap().0, 2_400);
 
-        world.taxa.remove(&universe.key(7).to_be_bytes()).unwrap();
-        world.cities.insert(&universe.key(2_001).to_be_bytes(), &values::value(universe.key(2_001), 9)).unwrap();
-        world.paths.remove(&sets::paths(1).next().unwrap()).unwrap();
+        keyspaces.taxa.remove(&universe.key(7).to_be_bytes()).unwrap();
+        keyspaces.cities.insert(&universe.key(2_001).to_be_bytes(), &values::value(universe.key(2_001), 9)).unwrap();
+        keyspaces.paths.remove(&sets::paths(1).next().unwrap()).unwrap();
         let (findings, _) = check();
         assert_eq!((findings.wrong, findings.told.len()), (3, 3), "{findings:?}");
         // A value of another key, and a key that was never stored.
-        world.taxa.insert(&universe.key(8).to_be_bytes(), &values::value(universe.key(9), 0)).unwrap();
-        world.taxa.insert(b"stranger", b"").unwrap();
+        keyspaces.taxa.insert(&universe.key(8).to_be_bytes(), &values::value(universe.key(9), 0)).unwrap();
+        keyspaces.taxa.insert(b"stranger", b"").unwrap();
         assert!(check().0.wrong > 4);
         assert!(check().0.verdict(acknowledged).is_err());
     }

@@ -156,20 +156,23 @@ impl Demo {
         ledger: &mut ExpectedState,
     ) -> Result<(Vec<Row>, [Memory; 3]), Failure> {
         let database = Database::builder(path).memory_budget(self.memory).open()?;
-        let world = DemoKeyspaces::create(&database, universe, self.engine, &self.settings())?;
-        let mut rows =
-            vec![phases::load_taxa(&world)?, phases::load_cities(&world)?, phases::load_paths(&world, self.sizes())?];
+        let keyspaces = DemoKeyspaces::create(&database, universe, self.engine, &self.settings())?;
+        let mut rows = vec![
+            phases::load_taxa(&keyspaces)?,
+            phases::load_cities(&keyspaces)?,
+            phases::load_paths(&keyspaces, self.sizes())?,
+        ];
         // Flushes the loaded data now, so that the reads below are charged with their own requests only.
         database.flush()?;
         let (limit, taxa) = (self.limit(), universe.taxa.len());
         let (uniform, zipf) = (Keys::Uniform(taxa), Keys::zipf(taxa));
-        rows.push(phases::read("read, uniform", &world, limit, &uniform)?);
-        rows.push(phases::read("read, zipf 0.99", &world, limit, &zipf)?);
-        rows.push(phases::multi_get(&world, limit, &uniform)?);
-        if let OpenKeyspace::Ordered(taxa) = &world.taxa {
-            rows.push(phases::scan(&world, taxa, Limit { operations: limit.operations / 10, ..limit }, &uniform)?);
+        rows.push(phases::read("read, uniform", &keyspaces, limit, &uniform)?);
+        rows.push(phases::read("read, zipf 0.99", &keyspaces, limit, &zipf)?);
+        rows.push(phases::multi_get(&keyspaces, limit, &uniform)?);
+        if let OpenKeyspace::Ordered(taxa) = &keyspaces.taxa {
+            rows.push(phases::scan(&keyspaces, taxa, Limit { operations: limit.operations / 10, ..limit }, &uniform)?);
         }
-        let (mixed, done) = phases::mixed(&world, limit, FIRST_ROUND)?;
+        let (mixed, done) = phases::mixed(&keyspaces, limit, FIRST_ROUND)?;
         rows.push(mixed);
         let stats = database.stats();
         let held = ("held by the database", Some(stats.memory_held));
@@ -205,17 +208,17 @@ impl Demo {
         let began = Instant::now();
         let database = Database::builder(path).memory_budget(self.memory).create(false).open()?;
         let opened = began.elapsed();
-        let world = DemoKeyspaces::open(&database, universe)?;
+        let keyspaces = DemoKeyspaces::open(&database, universe)?;
         // Counted before the scans below can convert a range.
-        let covers = world.taxa.shapes().len();
-        let (findings, acknowledged) = check::everything(&world, self.sizes(), ledger)?;
+        let paged_ranges = keyspaces.taxa.shapes().len();
+        let (findings, acknowledged) = check::everything(&keyspaces, self.sizes(), ledger)?;
         let (records, pages) = check::verify(&database)?;
-        drop(world);
+        drop(keyspaces);
         database.close()?;
         let opened =
             format!("killed and reopened in {:.2} s: {acknowledged} acknowledged writes", opened.as_secs_f64());
         let shaped = match self.engine {
-            Engine::Adaptive => format!(", {covers} ranges covered; last seen {}", shapes.words()),
+            Engine::Adaptive => format!(", {paged_ranges} paged ranges; last seen {}", shapes.words()),
             _ => String::new(),
         };
         say(&format!("{opened}, {records} records on {pages} pages{shaped}"))?;

@@ -22,19 +22,19 @@ const STRETCHES: usize = 8;
 pub(crate) struct Shapes(pub(crate) u32);
 
 impl Shapes {
-    const COVERED: u32 = 1;
+    const PAGED: u32 = 1;
     /// Since the previous observation.
-    const ABSORBED: u32 = 2;
-    const UNCOVERED: u32 = 4;
-    const OPENED: u32 = 8;
+    const TO_PAGES: u32 = 2;
+    const TO_TABLES: u32 = 4;
+    const REACTIVATED: u32 = 8;
 
     /// The conversions in words; for a report.
     pub(crate) fn words(self) -> String {
         let names = [
-            (Self::COVERED, "covered"),
-            (Self::ABSORBED, "absorbing"),
-            (Self::UNCOVERED, "uncovering"),
-            (Self::OPENED, "opening"),
+            (Self::PAGED, "paged"),
+            (Self::TO_PAGES, "converting-to-pages"),
+            (Self::TO_TABLES, "converting-to-tables"),
+            (Self::REACTIVATED, "reactivating"),
         ];
         names.iter().filter(|(bit, _)| self.0 & bit != 0).map(|(_, name)| *name).collect::<Vec<_>>().join(" ")
     }
@@ -50,12 +50,12 @@ impl ShapeObserver {
     fn at(&mut self, keyspace: &Keyspace) -> Shapes {
         let counters = keyspace.stats().counters;
         let counter = |wanted| counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, count)| *count);
-        let now = ["absorbed_pieces", "uncovered_pieces", "opened_ranges"].map(counter);
-        let bits = [Shapes::ABSORBED, Shapes::UNCOVERED, Shapes::OPENED];
+        let now = ["ranges_to_pages", "ranges_to_tables", "reactivated_ranges"].map(counter);
+        let bits = [Shapes::TO_PAGES, Shapes::TO_TABLES, Shapes::REACTIVATED];
         let done =
             bits.iter().zip(now).zip(self.before).filter(|((_, now), before)| now > before).map(|((bit, _), _)| bit);
-        let covered = if counter("covers") > 0 { Shapes::COVERED } else { 0 };
-        let shapes = Shapes(done.sum::<u32>() | covered);
+        let paged = if counter("paged_ranges") > 0 { Shapes::PAGED } else { 0 };
+        let shapes = Shapes(done.sum::<u32>() | paged);
         self.before = now;
         shapes
     }
@@ -64,13 +64,13 @@ impl ShapeObserver {
 /// Hints and scans sub-ranges of the taxa in turn until it is told to stop, and reports the conversions after each
 /// scan.
 pub(crate) fn change(
-    world: &DemoKeyspaces<'_>,
+    keyspaces: &DemoKeyspaces<'_>,
     stop: &AtomicBool,
     tell: impl Fn(Shapes) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let OpenKeyspace::Ordered(taxa) = &world.taxa else { return Ok(()) };
-    let (keys, mut look) = (&world.universe.taxa, ShapeObserver::default());
-    if !taxa.stats().counters.iter().any(|(name, _)| *name == "covers") {
+    let OpenKeyspace::Ordered(taxa) = &keyspaces.taxa else { return Ok(()) };
+    let (keys, mut look) = (&keyspaces.universe.taxa, ShapeObserver::default());
+    if !taxa.stats().counters.iter().any(|(name, _)| *name == "paged_ranges") {
         // Other engines have no shapes to change.
         return Ok(());
     }
@@ -80,7 +80,7 @@ pub(crate) fn change(
         let hint = if (turn / STRETCHES + stretch).is_multiple_of(2) { Hint::ReadMostly } else { Hint::WriteMostly };
         let bounds = [stretch, stretch + 1].map(|end| bound(keys, end));
         taxa.hint(bounds[0]..bounds[1], hint)?;
-        scan(taxa, world, bounds)?;
+        scan(taxa, keyspaces, bounds)?;
         tell(look.at(taxa))?;
     }
     Ok(())
@@ -93,7 +93,7 @@ fn bound(keys: &KeyBits, stretch: usize) -> [u8; 8] {
 }
 
 /// Scans a sub-range, and checks that every value belongs to its key and that keys ascend.
-fn scan(taxa: &Keyspace, world: &DemoKeyspaces<'_>, [from, to]: [[u8; 8]; 2]) -> Result<(), Failure> {
+fn scan(taxa: &Keyspace, keyspaces: &DemoKeyspaces<'_>, [from, to]: [[u8; 8]; 2]) -> Result<(), Failure> {
     let mut last = None;
     for record in taxa.range(from..to) {
         let (key, value) = record?;
@@ -101,7 +101,7 @@ fn scan(taxa: &Keyspace, world: &DemoKeyspaces<'_>, [from, to]: [[u8; 8]; 2]) ->
         if last.is_some_and(|last| last >= key) {
             return Err(Failure::Told(format!("a scan gives the key {key} behind one that is not below it")));
         }
-        check(&world.taxa, key, Some(&value))?;
+        check(&keyspaces.taxa, key, Some(&value))?;
         last = Some(key);
     }
     Ok(())

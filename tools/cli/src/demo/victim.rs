@@ -57,30 +57,30 @@ impl CrashChild {
         let messages = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
         let universe = Universe::new(if self.small { Sizes::SMALL } else { Sizes::FULL });
         let database = Database::builder(&self.path).memory_budget(self.memory).create(false).open()?;
-        let world = DemoKeyspaces::open(&database, &universe)?;
+        let keyspaces = DemoKeyspaces::open(&database, &universe)?;
         send(&messages, OPENED, 0)?;
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            let work = |thread| work(&world, &messages, self.round, thread, &stop);
+            let work = |thread| work(&keyspaces, &messages, self.round, thread, &stop);
             let mut threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
-            threads.push(scope.spawn(|| change_shapes(&world, &messages, &stop)));
+            threads.push(scope.spawn(|| change_shapes(&keyspaces, &messages, &stop)));
             threads.into_iter().try_for_each(|thread| thread.join().expect("a worker does not panic"))
         })
     }
 }
 
 fn work(
-    world: &DemoKeyspaces<'_>,
+    keyspaces: &DemoKeyspaces<'_>,
     messages: &File,
     round: u32,
     thread: usize,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
-    for operation in Operations::new(world.universe.len(), round, thread) {
+    for operation in Operations::new(keyspaces.universe.len(), round, thread) {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let mut done = world.act(&operation);
+        let mut done = keyspaces.act(&operation);
         if done.is_ok() && !operation.action.writes().is_empty() {
             done = send(messages, thread as u32, operation.number);
         }
@@ -92,8 +92,8 @@ fn work(
     Ok(())
 }
 
-fn change_shapes(world: &DemoKeyspaces<'_>, messages: &File, stop: &AtomicBool) -> Result<(), Failure> {
-    let changed = shapes::change(world, stop, |shapes| send(messages, SHAPED, shapes.0));
+fn change_shapes(keyspaces: &DemoKeyspaces<'_>, messages: &File, stop: &AtomicBool) -> Result<(), Failure> {
+    let changed = shapes::change(keyspaces, stop, |shapes| send(messages, SHAPED, shapes.0));
     if changed.is_err() {
         stop.store(true, Ordering::Relaxed);
     }

@@ -137,9 +137,7 @@ fn a_log_level_that_is_none_is_refused() {
         Run::of(output.expect("the binary runs"))
     };
     get("loud").fails(2, &["ECOTONE_LOG", "loud", "debug"]);
-    ["", "warn", "off", "warn,ecotone_engines=debug"]
-        .iter()
-        .for_each(|level| assert_eq!(get(level).good().text(), "1\n"));
+    ["", "warn", "off", "warn,ecotone_lsm=debug"].iter().for_each(|level| assert_eq!(get(level).good().text(), "1\n"));
     assert!(get("info").stderr.contains("recovered"));
 }
 

@@ -57,7 +57,9 @@ fn ranges_that_became_pages_are_told() {
     assert_eq!(ranges.len(), 1, "{ranges:?}");
     let of = |name: &str| ranges[0][name].clone();
     assert_eq!([of("lower"), of("upper"), of("shape")], [json!("key-0500"), json!("key-1000"), json!("pages")]);
-    assert!(of("page_bytes").as_u64() > Some(0) && of("table_bytes") == json!(0) && of("price_seconds") == json!(0.0));
+    assert!(
+        of("page_bytes").as_u64() > Some(0) && of("table_bytes") == json!(0) && of("threshold_seconds") == json!(0.0)
+    );
     assert!(place.run("stats", &["--all"]).good().text().contains("pages from key-0500 to key-1000"));
 }
 

@@ -101,6 +101,6 @@ fn the_image_of_an_adaptive_keyspace_has_something_of_everything() {
     assert_eq!(all_record_kinds(&image), BTreeSet::from(RECORDS));
     assert!(batch(&image) > 0, "a double-write batch");
     let (counters, shapes) = towns(&image);
-    assert_eq!(shapes, ["pages", "pages under buffers", "staged", "pages"], "{counters:?}");
+    assert_eq!(shapes, ["pages", "pages below tables", "merge on read", "pages"], "{counters:?}");
     assert!(["runs", "levels", "table_tombstones"].iter().all(|name| counters[name] > 0), "{counters:?}");
 }

@@ -5,7 +5,6 @@
 use std::ops::Range;
 
 use ecotone::internal::substrate::{limits::SECTOR, storage::FileId};
-
 use ecotone_testkit::sim::SimStorage;
 
 use super::{

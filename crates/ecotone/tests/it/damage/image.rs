@@ -10,17 +10,15 @@ use ecotone::{
     Database, Result,
     internal::{
         Components,
-        engines::{
-            adaptive::AdaptiveFamily,
-            engine::{EngineFactory, Shared},
-            hash::HashFamily,
-            lsm::LsmFamily,
-            tree::TreeFamily,
-        },
+        adaptive::AdaptiveFamily,
+        engine::contract::{EngineFactory, Shared},
+        hash::HashFamily,
+        lsm::LsmFamily,
         substrate::{
             manifest::Manifest,
             storage::{FileId, Storage},
         },
+        tree::TreeFamily,
     },
 };
 use ecotone_testkit::{
@@ -74,7 +72,7 @@ impl Image {
     /// Two sessions. The first flushes, writes `records` records, loads some in bulk, and crashes. The second recovers,
     /// writes and crashes.
     pub(super) fn of(seed: u64, records: u32) -> Self {
-        Self::made(seed, ["tree"; 2], |life| life.fill(records))
+        Self::made(seed, ["tree"; 2], |session| session.fill(records))
     }
 
     /// The same with hash keyspaces, whose records are in a hot log, in deltas and in base runs.
@@ -99,7 +97,7 @@ impl Image {
 
     /// One image of each engine, with little in files and a log of several segments in the last session.
     pub(super) fn with_long_logs(seed: u64) -> Vec<Self> {
-        let fill = |life: &mut Session| (0..20).for_each(|i| life.insert(1 + i % 2, i * 10, 40));
+        let fill = |session: &mut Session| (0..20).for_each(|i| session.insert(1 + i % 2, i * 10, 40));
         let made = |engine| Self::of_lives(seed, [engine; 2], fill, Session::log_much);
         ["tree", "hash", "lsm", "adaptive"].map(made).into()
     }
@@ -110,12 +108,12 @@ impl Image {
 
     fn of_lives(seed: u64, engines: Engines, fill: impl FnOnce(&mut Session), log: impl FnOnce(&mut Session)) -> Self {
         let disk = SimStorage::new(seed);
-        let mut life = Session::begin(&disk, seed, engines, State::new());
-        fill(&mut life);
-        let end = life.end();
-        let mut life = Session::begin(&end.disk, seed, engines, end.now().clone());
-        log(&mut life);
-        life.end()
+        let mut session = Session::begin(&disk, seed, engines, State::new());
+        fill(&mut session);
+        let end = session.end();
+        let mut session = Session::begin(&end.disk, seed, engines, end.now().clone());
+        log(&mut session);
+        session.end()
     }
 
     /// The current content.

@@ -3,7 +3,7 @@
 use ecotone::{
     Error,
     internal::{
-        engines::adaptive::blob::Blob,
+        adaptive::blob::Blob,
         substrate::{manifest::Manifest, storage::FileId},
     },
 };

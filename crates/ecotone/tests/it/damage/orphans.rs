@@ -75,14 +75,14 @@ fn crash_everywhere(before: &[&str], act: impl Fn(&Database) -> Result<(), Error
     fill(&database, before);
     let disk = end(&disk, database);
     for index in 0.. {
-        let life = disk.crash(Crash::KeepAll);
-        let database = image::open(&life, 7).unwrap();
-        life.crash_at(life.io_index() + index);
+        let session = disk.crash(Crash::KeepAll);
+        let database = image::open(&session, 7).unwrap();
+        session.crash_at(session.io_index() + index);
         let acted = act(&database);
-        let reached = life.is_off();
-        image::abandon(&life, database);
+        let reached = session.is_off();
+        image::abandon(&session, database);
         for how in [Crash::KeepAll, Crash::DropAll, Crash::Random(index), Crash::Random(!index)] {
-            let after = life.crash(how);
+            let after = session.crash(how);
             let place = format!("I/O {index}, {how:?}");
             let database = image::open(&after, 7).unwrap_or_else(|error| panic!("{place}: {error}"));
             let used: BTreeSet<u32> = database.keyspaces().iter().map(|info| info.id).collect();

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use ecotone::internal::{
-    engines::lsm::table::Table,
+    lsm::table::Table,
     substrate::{
         environment::Environment, health::Health, limits::PAGE, memory::Memory, page::Page, scheduler::Scheduler,
         storage::FileId, table::FileIdentity,

@@ -26,11 +26,8 @@ use std::{
 use ecotone::{
     Database, Engine, Error, HashOptions, KeyspaceOptions, Result,
     internal::{
-        Components,
-        engines::{
-            adaptive::AdaptiveFamily, engine::EngineFactory, hash::HashFamily, lsm::LsmFamily, tree::TreeFamily,
-        },
-        substrate::clock::SystemClock,
+        Components, adaptive::AdaptiveFamily, engine::contract::EngineFactory, hash::HashFamily, lsm::LsmFamily,
+        substrate::clock::SystemClock, tree::TreeFamily,
     },
 };
 use ecotone_testkit::sim::SimStorage;
@@ -62,7 +59,7 @@ pub(crate) struct Shape {
     threads: usize,
     /// Calls of all threads in a session.
     calls: usize,
-    lives: usize,
+    sessions: usize,
     /// Whether the disk is full now and then.
     full_disk: bool,
     /// Whether threads do little else than one kind of call.
@@ -73,7 +70,7 @@ impl Shape {
     fn drawn(engine: &'static str, random: &mut SmallRng) -> Shape {
         let threads = *[1, 2, 4, 8, 16, 48, 128].choose(random).expect("there are some");
         let focus = random.random_bool(0.5).then(|| *calls::Focus::ALL.choose(random).expect("there are some"));
-        Shape { engine, threads, calls: 900, lives: 3, full_disk: random.random_ratio(1, 3), focus }
+        Shape { engine, threads, calls: 900, sessions: 3, full_disk: random.random_ratio(1, 3), focus }
     }
 }
 
@@ -112,20 +109,20 @@ fn told_by(panic: &(dyn Any + Send)) -> &str {
 
 fn episode(shape: Shape, mut random: SmallRng, watch: &Arc<Watch>) -> std::result::Result<(), String> {
     let disk = SimStorage::new(random.random());
-    for life in 0..shape.lives {
+    for session in 0..shape.sessions {
         let budget = *[16, 17, 20, 24, 32, 64, 256].choose(&mut random).expect("there are some") * MIB;
-        watch.note(shape.threads, &format!("life {life}: opening with {} MiB", budget / MIB));
+        watch.note(shape.threads, &format!("life {session}: opening with {} MiB", budget / MIB));
         let database = open(&disk, budget).map_err(|error| format!("opening failed: {error}"))?;
         let lived = live(shape, &database, &disk, &mut random, watch);
         disk.space_limit(u64::MAX);
-        lived.map_err(|wrong| format!("life {life} with {} MiB: {wrong}", budget / MIB))?;
-        watch.note(shape.threads, &format!("life {life}: verify"));
+        lived.map_err(|wrong| format!("life {session} with {} MiB: {wrong}", budget / MIB))?;
+        watch.note(shape.threads, &format!("life {session}: verify"));
         for (name, check) in database.verify().map_err(|error| format!("verify failed: {error}"))? {
             if !check.problems.is_empty() {
                 return Err(format!("keyspace {name}: {:?}", check.problems));
             }
         }
-        watch.note(shape.threads, &format!("life {life}: closing"));
+        watch.note(shape.threads, &format!("life {session}: closing"));
         database.close().map_err(|error| format!("closing failed: {error}"))?;
     }
     Ok(())

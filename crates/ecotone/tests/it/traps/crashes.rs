@@ -31,12 +31,12 @@ fn ios(fixture: &Fixture, phases: &[Phase], story: &Story) -> Vec<u64> {
 }
 
 fn end_at(fixture: &Fixture, index: u64, story: &Story) {
-    let mut life = fixture.copied(Crash::KeepAll);
-    life.disk.crash_at(index);
-    let _ = story(&mut life);
-    assert!(life.disk.is_off(), "a story is always the same");
+    let mut session = fixture.copied(Crash::KeepAll);
+    session.disk.crash_at(index);
+    let _ = story(&mut session);
+    assert!(session.disk.is_off(), "a story is always the same");
     for how in [Crash::KeepAll, Crash::DropAll, Crash::Random(index), Crash::Random(!index)] {
-        let next = life.copied(how);
+        let next = session.copied(how);
         let ending = if matches!(how, Crash::KeepAll) { Ending::ProcessDeath } else { Ending::PowerLoss };
         next.check(ending, &format!("after {how:?} at I/O {index}"));
         // The I/Os of its close do not matter.

@@ -1,11 +1,9 @@
 //! Manifests of an adaptive keyspace: its paged ranges, and its visible tables.
 
-use ecotone_engines::{
-    adaptive::blob::Blob,
-    lsm::{
-        LsmOptions, blob,
-        manifest::{LevelManifest, RunId},
-    },
+use ecotone_adaptive::blob::Blob;
+use ecotone_lsm::{
+    LsmOptions, blob,
+    manifest::{LevelManifest, RunId},
 };
 
 use super::lsm::{after, root as root_of_lsm};

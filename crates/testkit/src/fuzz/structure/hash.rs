@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ecotone_engines::hash::{
+use ecotone_hash::{
     HashOptions, blob,
     structure::{HashManifest, ManifestEdit},
 };

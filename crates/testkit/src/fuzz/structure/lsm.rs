@@ -1,6 +1,6 @@
 //! Manifests of an lsm keyspace.
 
-use ecotone_engines::lsm::{
+use ecotone_lsm::{
     LsmOptions, blob,
     manifest::{LevelManifest, VersionEdit},
 };

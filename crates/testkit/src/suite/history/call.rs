@@ -1,6 +1,6 @@
 //! Calls of a client: drawing them, making them, and recording their answers.
 
-use ecotone_engines::engine::Hint;
+use ecotone_engine::contract::Hint;
 use ecotone_substrate::Result;
 use rand::{RngExt, rngs::SmallRng};
 

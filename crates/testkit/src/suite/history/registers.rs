@@ -2,15 +2,14 @@
 
 use std::ops::Bound;
 
-use ecotone_engines::engine::{Hint, Record};
+use ecotone_engine::contract::{Hint, Record};
 
+use super::Value;
 use crate::{
     model::{Change, Key, Level},
     sim::SimStorage,
     suite::{Kind, Opener, Store, Verdict},
 };
-
-use super::Value;
 
 /// Records in one batch that fills a hashed keyspace.
 const BATCH: usize = 64;

@@ -157,6 +157,6 @@ impl Plot {
 
     fn legend(&self) -> Markup {
         html! { p.legend { @for line in &self.lines { span { span class={ "swatch " (line.class) } {} (line.label) }
-            " " } } }
+        " " } } }
     }
 }

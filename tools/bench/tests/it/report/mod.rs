@@ -251,12 +251,14 @@ fn phases_are_measurements_of_their_own_and_one_chart() {
         .enumerate()
         .flat_map(|(leg, workload)| {
             ["adaptive", "lsm"].map(|store| {
-                let moments: Vec<Value> =
-                    (0..4).map(|at| json!({"seconds": at, "operations": 1000 * at * (leg + 1),
-                        "memory_bytes": 1})).collect();
+                let moments: Vec<Value> = (0..4)
+                    .map(|at| {
+                        json!({"seconds": at, "operations": 1000 * at * (leg + 1),
+                        "memory_bytes": 1})
+                    })
+                    .collect();
                 let ops = 1000.0 * (leg + 1) as f64;
-                let phase =
-                    json!({"leg": leg, "workload": workload, "seconds": 3.0, "operations": 3.0 * ops,
+                let phase = json!({"leg": leg, "workload": workload, "seconds": 3.0, "operations": 3.0 * ops,
                         "timeline": moments});
                 with(row(store, 1, ops), phase)
             })

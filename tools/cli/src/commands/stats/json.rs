@@ -22,7 +22,7 @@ pub(super) fn of(look: &StatsReport) -> Value {
         "io_by_file": files,
         "log": {
             "tail": log.tail, "written": log.written, "synced": log.synced,
-            "used_bytes": log.used_bytes, "weight_bytes": log.weight_bytes, "limit_bytes": log.limit_bytes,
+            "used_bytes": log.used_bytes, "distinct_bytes": log.distinct_bytes, "limit_bytes": log.limit_bytes,
             "waits": log.waits, "delays": log.delays, "delay_total_us": log.delay_total_us,
         },
         "background_jobs": stats.background_jobs,
@@ -62,8 +62,8 @@ fn range(range: &RangeShape) -> Value {
     object.insert("page_bytes".to_owned(), range.page_bytes.into());
     object.insert("table_bytes".to_owned(), range.table_bytes.into());
     object.insert("scans".to_owned(), range.scans.into());
-    object.insert("waste_seconds".to_owned(), range.waste_seconds.into());
-    object.insert("price_seconds".to_owned(), range.price_seconds.into());
+    object.insert("read_cost_seconds".to_owned(), range.read_cost_seconds.into());
+    object.insert("threshold_seconds".to_owned(), range.threshold_seconds.into());
     object.insert("reason".to_owned(), range.reason.into());
     Value::Object(object)
 }

@@ -73,7 +73,7 @@ fn whole(look: &StatsReport, lines: &mut Lines) {
     let stats = &look.stats;
     lines.head("memory by component", "");
     stats.memory.iter().for_each(|part| lines.line(part.component, size(part.bytes)));
-    let (weight, limit) = (size(stats.log.weight_bytes), size(stats.log.limit_bytes));
+    let (weight, limit) = (size(stats.log.distinct_bytes), size(stats.log.limit_bytes));
     lines.head("log in detail", format!("{weight} of distinct records, limit {limit}"));
     let (waits, delays) = (count(stats.log.waits), count(stats.log.delays));
     lines.line("writers", format!("{waits} waits, {delays} delays of {} µs in all", count(stats.log.delay_total_us)));
@@ -117,8 +117,9 @@ fn of_range(range: &RangeShape, lines: &mut Lines) {
     let bounds = format!("{} from {} to {}", range.shape, key(&range.lower), key(&range.upper));
     let bytes = format!("{} of pages, {} of tables", size(range.page_bytes), size(range.table_bytes));
     let why = if range.reason.is_empty() { String::new() } else { format!(", by {}", range.reason) };
-    let price = if range.price_seconds > 0.0 { format!(" of {:.3} s", range.price_seconds) } else { String::new() };
-    let scans = format!("{} scans lost {:.3} s{price}{why}", count(range.scans as u64), range.waste_seconds);
+    let price =
+        if range.threshold_seconds > 0.0 { format!(" of {:.3} s", range.threshold_seconds) } else { String::new() };
+    let scans = format!("{} scans lost {:.3} s{price}{why}", count(range.scans as u64), range.read_cost_seconds);
     lines.line("range", format!("{bounds}: {bytes}; {scans}"));
 }
 

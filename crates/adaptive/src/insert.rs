@@ -1,0 +1,42 @@
+//! How flushed records of a range that is pages alone get into the pages: at once, or through a run above the pages
+//! that is converted later (A10; decision 14, "Writing").
+
+use ecotone_engine::contract::Hint;
+
+use super::cost_model;
+
+/// The choices for a keyspace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Insert {
+    /// The cheaper way, for each flush and range.
+    #[default]
+    Auto,
+    /// Through runs.
+    Batch,
+    /// At once, whatever that costs and delays.
+    Tree,
+}
+
+/// Whether a flush should write its records of a range into the pages at once, at a cost in nanoseconds. Without a
+/// hint: if as many scans as began there since the last flush would lose at least that much to a run above the pages.
+pub(super) fn pays(hint: Hint, scans: f64, cost: f64) -> bool {
+    match hint {
+        Hint::ReadMostly => true,
+        Hint::WriteMostly => false,
+        Hint::Auto => scans * cost_model::EXTRA_RUN >= cost,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scans_have_to_lose_more_than_it_costs_unless_somebody_knows_better() {
+        assert!(
+            pays(Hint::Auto, 1000.0, 1000.0 * cost_model::EXTRA_RUN)
+                && !pays(Hint::Auto, 999.0, 1000.0 * cost_model::EXTRA_RUN)
+        );
+        assert!(pays(Hint::ReadMostly, 0.0, 1e12) && !pays(Hint::WriteMostly, 1e12, 1.0));
+    }
+}

@@ -1,0 +1,226 @@
+//! One adaptive keyspace: an lsm with a page tier. Operations go to the lsm, which reads and fills the pages.
+//! Checkpoints, recovery and statistics combine both.
+
+use std::sync::Arc;
+
+use ecotone_engine::contract::{
+    Admission, Check, Cursor, Engine, EngineCheckpoint, Hint, Operation, Ordered, Progress, Range, RangeShape, Record,
+    Stats, VisitValue,
+};
+use ecotone_lsm::keyspace::LsmKeyspace;
+use ecotone_substrate::{Error, Result, Seq, memory::Component};
+use ecotone_tree::Tree;
+
+use super::{
+    AdaptiveOptions,
+    blob::Blob,
+    controller::Controller,
+    family::{PAGES, TABLES},
+};
+
+/// A keyspace of an open database.
+#[derive(Debug)]
+pub(super) struct AdaptiveKeyspace {
+    pub(super) lsm: Arc<LsmKeyspace>,
+    pub(super) tree: Arc<Tree>,
+    pub(super) controller: Arc<Controller>,
+    /// Its `tree` options are not used: the tree keeps its own.
+    pub(super) options: AdaptiveOptions,
+    pub(super) is_restless: bool,
+}
+
+impl AdaptiveKeyspace {
+    /// Checkpoints the lsm and the tree at one position of the log (decision 15, invariant 20).
+    pub(super) fn take_checkpoint(&self) -> Result<EngineCheckpoint> {
+        let ((checkpoint, structure), lsm, paged_ranges) = self.lsm.checkpoint_with(|| self.tree.begin_checkpoint());
+        let tree = self.tree.end_checkpoint(checkpoint)?;
+        Ok(EngineCheckpoint { structure, blob: Blob { options: self.options, paged_ranges, lsm, tree }.encode() })
+    }
+
+    /// For tests: with some probability, converts or reactivates a range between two random bounds of tables and paged
+    /// ranges.
+    fn stir(&self) -> Result<()> {
+        let chance = self.lsm.chance();
+        let bounds = self.lsm.bounds();
+        let at = |number: u64| bounds.get((number % bounds.len().max(1) as u64) as usize);
+        let (Some(one), Some(other)) = (at(chance >> 8), at(chance >> 24)) else { return Ok(()) };
+        let (lower, upper) = (one.min(other), one.max(other));
+        let stirred = match chance % 16 {
+            0..8 => self.convert_to_pages(lower, upper),
+            8 => self.reactivate(lower, upper),
+            9 => self.convert_to_tables(lower, upper),
+            _ => return Ok(()),
+        };
+        match stirred {
+            // The keyspace may be dropped meanwhile.
+            Err(Error::NoSpace { .. } | Error::Memory { .. } | Error::Closed { .. }) => Ok(()),
+            stirred => stirred,
+        }
+    }
+
+    /// Converts a range to pages: all its visible table records, or those of the oldest run or level only.
+    pub(super) fn convert_to_pages(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.lsm.lsm().convert_to_pages(self.options.split, lower, upper)
+    }
+
+    /// Makes table records in the range visible again.
+    pub(super) fn reactivate(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.lsm.lsm().reactivate_tables(lower, upper)
+    }
+
+    /// Converts a range to tables: its pages are emptied.
+    pub(super) fn convert_to_tables(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.lsm.lsm().convert_to_tables(lower, upper)
+    }
+}
+
+impl Engine for AdaptiveKeyspace {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.lsm.get(key)
+    }
+
+    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.lsm.get_into(key, value)
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+        self.lsm.multi_get(keys, found)
+    }
+
+    fn throttle(&self, bytes: usize, adds: bool) -> Result<()> {
+        self.lsm.throttle(bytes, adds)
+    }
+
+    fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
+        self.lsm.admit(operation)
+    }
+
+    fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
+        self.lsm.apply(admission, seq, operation);
+    }
+
+    fn overwrite(&self, operation: Operation<'_>) -> bool {
+        self.lsm.overwrite(operation)
+    }
+
+    fn cancel(&self, admission: Admission) {
+        self.lsm.cancel(admission);
+    }
+
+    fn first_unflushed(&self) -> Option<Seq> {
+        self.lsm.first_unflushed()
+    }
+
+    fn begin_flush(&self, below: Seq) {
+        self.lsm.begin_flush(below);
+    }
+
+    fn flush(&self, below: Seq) -> Result<()> {
+        self.lsm.flush(below)?;
+        self.tree.flush(below)?;
+        if self.is_restless { self.stir() } else { Ok(()) }
+    }
+
+    fn reclaimable_deletes(&self) -> u64 {
+        u64::from(self.tree.spare_pages())
+    }
+
+    fn checkpoint(&self) -> Result<EngineCheckpoint> {
+        self.lsm.check_live()?;
+        self.take_checkpoint()
+    }
+
+    fn checkpoint_is_durable(&self) {
+        self.lsm.checkpoint_is_durable();
+        self.tree.checkpoint_is_durable();
+    }
+
+    fn replay_structure(&self, seq: Seq, body: &[u8]) -> Result<()> {
+        match body.split_first() {
+            Some((&TABLES, change)) => self.lsm.replay_structure(seq, change),
+            Some((&PAGES, change)) => self.tree.replay_structure(seq, change),
+            _ => Err(Error::corruption("the log's structural record", 0, "an adaptive keyspace has no such part")),
+        }
+    }
+
+    fn structure_recovered(&self) -> Result<()> {
+        self.tree.structure_recovered()?;
+        self.lsm.recover(&[self.tree.file()])?;
+        let paged_ranges = self.lsm.lsm().paged_ranges();
+        // Clearing a range beside a bound that is no segment boundary would clear part of the paged range.
+        if !paged_ranges.bounds().all(|bound| self.tree.is_boundary(bound)) {
+            return Err(self.lsm.invalid_edit("a range that pages cover ends within a segment"));
+        }
+        self.tree.set_boundaries(paged_ranges.bounds());
+        Ok(())
+    }
+
+    fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
+        self.lsm.replay(seq, operation)
+    }
+
+    fn recovered(&self) -> Result<()> {
+        self.lsm.recovered()?;
+        match self.lsm.lsm().clear_leftovers() {
+            // The leftovers do no harm. The next opening tries again.
+            Err(error) if error.is_shortage() => {}
+            cleared => cleared?,
+        }
+        self.tree.recovered()
+    }
+
+    fn compact(&self, progress: &mut Progress<'_>) -> Result<bool> {
+        self.lsm.compact(progress)
+    }
+
+    fn verify(&self) -> Result<Check> {
+        let (mut check, pages) = (self.lsm.verify()?, self.tree.verify()?);
+        check.pages += pages.pages;
+        check.problems.extend(pages.problems);
+        let paged_ranges = self.lsm.lsm().paged_ranges();
+        for paged_range in paged_ranges.iter() {
+            let (lower, upper) = paged_range.bounds();
+            if ![lower, upper].into_iter().all(|bound| self.tree.is_boundary(bound)) {
+                check
+                    .problems
+                    .push(format!("a range of keyspace {} that pages cover ends within a segment", self.lsm.number()));
+            }
+        }
+        Ok(check)
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = self.lsm.stats();
+        stats.extend(self.controller.stats());
+        stats.extend(self.lsm.lsm().page_stats());
+        stats.push(("paged_ranges", self.lsm.lsm().paged_ranges().iter().count() as u64));
+        let of_pages = ["segments", "overflow_pages", "used_bytes", "reorganisations", "write_outs"];
+        let is_of_pages = |name: &str| of_pages.contains(&name) || name.starts_with("forecast");
+        stats.extend(self.tree.stats().into_iter().filter(|(name, _)| is_of_pages(name)));
+        stats
+    }
+
+    fn mark_dropped(&self) {
+        self.lsm.mark_dropped();
+        self.tree.mark_dropped();
+    }
+}
+
+impl Ordered for AdaptiveKeyspace {
+    fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor> {
+        self.lsm.clone().cursor_in(range, memory)
+    }
+
+    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
+        self.lsm.clone().bulk_load(records)
+    }
+
+    fn hint(&self, range: &Range, hint: Hint) -> Result<()> {
+        self.lsm.check_live()?;
+        self.controller.hint(self.lsm.lsm(), range, hint)
+    }
+
+    fn shapes(&self) -> Vec<RangeShape> {
+        self.controller.shapes(self.lsm.lsm())
+    }
+}

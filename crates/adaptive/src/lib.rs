@@ -1,0 +1,24 @@
+//! The adaptive engine: an lsm whose oldest records move into pages of a tree, in the ranges where scans gain by it
+//! (decisions 14 and 15, `docs/format/adaptive.md`). `scan_stats` observes scans, `policy` chooses ranges, `controller`
+//! converts them in the background, and `page_tier` connects the tree to the lsm. This is the only module that imports
+//! other engines.
+
+pub mod blob;
+mod choice;
+mod controller;
+mod cost_model;
+mod family;
+mod hints;
+mod insert;
+mod keyspace;
+mod options;
+mod page_tier;
+mod policy;
+mod range_part;
+pub mod repair;
+mod scan_stats;
+mod task;
+#[cfg(test)]
+mod tests;
+
+pub use self::{family::AdaptiveFamily, insert::Insert, options::AdaptiveOptions};

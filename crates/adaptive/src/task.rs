@@ -1,0 +1,184 @@
+//! A task: one range that is converted to pages, to one run or back to tables, step by step.
+
+use std::sync::Arc;
+
+use ecotone_lsm::{RangeCompactionEstimate, RangeCompactionStep, Split, store::Lsm};
+use ecotone_substrate::Result;
+
+use super::{cost_model, hints::overlaps};
+
+/// What the range is converted to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    Pages,
+    /// One run, in the last level.
+    OneRun,
+    Tables,
+}
+
+/// Why the range is converted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// Scans have lost more to the tables than the conversion costs.
+    Scans,
+    /// A hint asks for it.
+    Hint,
+    /// Scans have left the range.
+    Cold,
+    /// The keyspace is idle, and scans came to the range before, or most of it is deleted.
+    Idle,
+}
+
+impl Reason {
+    /// The name in the output of `stats`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Reason::Scans => "scans",
+            Reason::Hint => "hint",
+            Reason::Cold => "cold",
+            Reason::Idle => "idle",
+        }
+    }
+}
+
+/// A merge reads at most this many times the planned bytes, whatever is written meanwhile.
+const READ_MARGIN: u64 = 2;
+
+/// The conversion of one range, and its progress.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Task {
+    pub(super) target: Target,
+    pub(super) reason: Reason,
+    pub(super) lower: Vec<u8>,
+    pub(super) upper: Vec<u8>,
+    /// Start of the unconverted rest.
+    pub(super) from: Vec<u8>,
+    /// Whether no step was made yet.
+    pub(super) is_new: bool,
+    /// Bytes to read and rewrite, as estimated at the start; 0 if not estimated.
+    bytes: f64,
+    /// Bytes that a merge may still read, or write to prepare for its jobs; and bytes that it has read.
+    most: u64,
+    read: u64,
+    /// Nanoseconds of processor used so far.
+    pub(super) cpu_ns: u64,
+    /// Runs and levels that stay above the pages, where one conversion takes one run or level.
+    pub(super) levels_left: usize,
+    /// Whether it was given up before its end.
+    pub(super) is_given_up: bool,
+    /// Earliest time of the next attempt, in nanoseconds of the clock.
+    pub(super) not_before: u64,
+}
+
+impl Task {
+    /// A task that has not started.
+    pub(super) fn new(target: Target, reason: Reason, lower: Vec<u8>, upper: Vec<u8>) -> Task {
+        let from = lower.clone();
+        Task {
+            target,
+            reason,
+            lower,
+            upper,
+            from,
+            is_new: true,
+            bytes: 0.0,
+            most: 0,
+            read: 0,
+            cpu_ns: 0,
+            levels_left: 0,
+            is_given_up: false,
+            not_before: 0,
+        }
+    }
+
+    /// A task that converts a range to pages. `bytes` is the estimate of the bytes read and rewritten, 0 if there is
+    /// none.
+    pub(super) fn convert(
+        lsm: &Lsm,
+        split: Split,
+        reason: Reason,
+        (lower, upper): (Vec<u8>, Vec<u8>),
+        bytes: f64,
+    ) -> Task {
+        let levels_left = lsm.conversion_steps(split, &lower, &upper) - 1;
+        Task { bytes, levels_left, ..Task::new(Target::Pages, reason, lower, upper) }
+    }
+
+    /// A task that merges a range into one run as planned, because scans have paid for it.
+    pub(super) fn merge((lower, upper): (Vec<u8>, Vec<u8>), plan: RangeCompactionEstimate) -> Task {
+        let most = plan.most.min(READ_MARGIN * plan.bytes);
+        Task { bytes: plan.bytes as f64, most, ..Task::new(Target::OneRun, Reason::Scans, lower, upper) }
+    }
+
+    /// Makes the next step. Also returns its busy time in nanoseconds: processor time of its threads plus disk time,
+    /// and at most the time that went by. The wait for the job lock is not counted.
+    pub(super) fn step(&mut self, lsm: &Arc<Lsm>, split: Split, now: impl Fn() -> u64) -> (Result<()>, u64) {
+        self.is_new = false;
+        let look = || (now(), lsm.cpu_time(), lsm.converted_bytes());
+        let (mut before, read) = (look(), self.read);
+        let on_start = || before = look();
+        let ended = match self.target {
+            Target::Pages => lsm.convert_next_to_pages(split, (&self.from, &self.upper), on_start),
+            Target::OneRun => {
+                lsm.compact_range_step((&self.from, &self.upper), self.most, on_start).map(|merged| self.merged(merged))
+            }
+            Target::Tables => lsm.convert_next_to_tables(&self.from, &self.upper, on_start),
+        };
+        let ended = ended.map(|end| {
+            self.from = end;
+            self.next_level(lsm);
+        });
+        let after = look();
+        let (cpu_ns, bytes) = (after.1 - before.1, after.2 - before.2);
+        // A step that only prepares for a merge has another cost per byte.
+        if self.target != Target::OneRun || self.read > read {
+            self.cpu_ns += cpu_ns;
+        }
+        let busy = cpu_ns + (bytes as f64 * cost_model::DISK) as u64;
+        (ended, busy.min(after.0.saturating_sub(before.0)))
+    }
+
+    /// Accounts for one step of a merge, `None` if nothing was left to merge. Returns where the next step begins.
+    fn merged(&mut self, merged: Option<RangeCompactionStep>) -> Vec<u8> {
+        let Some(RangeCompactionStep { read, before }) = merged else { return self.upper.clone() };
+        self.read += read;
+        self.most = self.most.saturating_sub(read + before);
+        if self.most > 0 { self.from.clone() } else { self.upper.clone() }
+    }
+
+    /// Bytes that the task has rewritten: as counted by a merge, otherwise as estimated.
+    pub(super) fn bytes_rewritten(&self) -> f64 {
+        if self.target == Target::OneRun { self.read as f64 } else { self.bytes }
+    }
+
+    /// Starts a hinted task again with the next run or level when one is done. Records that arrive meanwhile do not add
+    /// steps.
+    fn next_level(&mut self, lsm: &Lsm) {
+        if self.is_done() && self.reason == Reason::Hint && self.levels_left > 0 {
+            let is_free = lsm.range_size(&self.lower, &self.upper).bytes == 0;
+            self.levels_left = if is_free { 0 } else { self.levels_left - 1 };
+            self.from = if is_free { self.upper.clone() } else { self.lower.clone() };
+        }
+    }
+
+    /// Ends the task before it is done.
+    pub(super) fn give_up(&mut self) {
+        self.from = self.upper.clone();
+        self.is_given_up = true;
+    }
+
+    /// Whether nothing is left to convert.
+    pub(super) fn is_done(&self) -> bool {
+        self.from >= self.upper
+    }
+
+    /// Whether the task lies within a range, which is unbounded without `upper`.
+    pub(super) fn is_within(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        *lower <= *self.lower && upper.is_none_or(|upper| *self.upper <= *upper)
+    }
+
+    /// Whether the task overlaps a range, which is unbounded without `upper`.
+    pub(super) fn overlaps_range(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        overlaps((&self.lower, Some(&self.upper)), (lower, upper))
+    }
+}

@@ -1,0 +1,57 @@
+//! Second chance for records in use: records that were changed in place since they were appended are appended again
+//! before compaction, so that keys that are written often stay in memory and out of deltas (decision 9, "Compaction").
+
+use super::{Compactor, Region};
+use crate::{
+    Hash,
+    log::{Address, Record},
+    lookup::{Newest, SearchDepth},
+};
+
+/// At most one part in this many of a compacted region is kept, so that compaction always frees as much.
+const KEPT_PART: u64 = 2;
+
+impl Compactor<'_> {
+    /// Appends again the records of a region below SAFE that were changed in place, as long as there is memory at once.
+    /// Only in unlogged keyspaces: the addresses of records tell which part of the database's log is still needed.
+    pub(super) fn copy_updated_to_tail(&self, region: Region) {
+        if self.install.is_logged() {
+            return;
+        }
+        let mut left = region.bytes() / KEPT_PART;
+        for page in region.pages() {
+            if left == 0 || !self.hash.try_to_make_frames() {
+                return;
+            }
+            left = left.saturating_sub(self.hash.keep_used_of(page));
+        }
+    }
+}
+
+impl Hash {
+    /// Appends the changed records of a page again. Returns their bytes.
+    fn keep_used_of(&self, page: Address) -> u64 {
+        let (pin, mut key, mut value) = (self.domain.pin(), Vec::new(), Vec::new());
+        let mut kept = 0;
+        for (address, record) in self.log.page(page, &pin) {
+            let state = record.state();
+            if state.sealed() || !state.was_changed() || !state.has_value() {
+                continue;
+            }
+            record.read_key(&mut key);
+            record.read(&mut value);
+            // This is an update with the current value (decision 10, invariant 6).
+            let reach = SearchDepth::whole(self.log.bounds().begin());
+            let other = |newest: Newest<'_>| !matches!(newest, Newest::Here(at, _) if at == address);
+            match self.append_unless(&self.key(&key), Some(&value), reach, &pin, other) {
+                Ok(Some(_)) => {
+                    kept += Record::bytes(record.capacity());
+                    self.counts.kept.increment();
+                }
+                Ok(None) => {}
+                Err(_) => break,
+            }
+        }
+        kept
+    }
+}

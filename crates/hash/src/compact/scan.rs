@@ -1,0 +1,236 @@
+//! Compaction by scan: finds the live records of a region by reading all records behind it, as FASTER does (H8, the
+//! alternative; decision 9, "By scan"). All records of the region are copied into a table; each later record removes
+//! the ones of its key. Records in pages that are not yet read-only are looked up in the index.
+
+use ecotone_substrate::{Result, memory::Memory, storage::Block};
+
+use super::{
+    Compactor, Region, frames::Windows, install::DurabilityPromise, liveness::LiveRecords, record::RecordCopy,
+    record_buffer::RecordBuffer, sorter::Reference, table::Table,
+};
+use crate::{
+    Hash,
+    cold::record_bytes,
+    key::Key,
+    log::{Address, HeaderKind, PAGE, PAGE_HEADER},
+    lookup::{Newest, SearchDepth},
+};
+
+/// The records of a page.
+#[derive(Debug, Default)]
+struct Records {
+    list: Vec<(Address, RecordCopy)>,
+    used: usize,
+}
+
+impl Records {
+    /// The slot of the next record. Its buffers are reused.
+    fn next(&mut self) -> &mut (Address, RecordCopy) {
+        if self.used == self.list.len() {
+            self.list.push((Address::FIRST, RecordCopy::default()));
+        }
+        self.used += 1;
+        &mut self.list[self.used - 1]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Address, &RecordCopy)> {
+        self.list[..self.used].iter().map(|(address, copied)| (*address, copied))
+    }
+}
+
+/// Records of a region that no record read so far supersedes.
+pub(super) struct Candidates<'m> {
+    memory: &'m Memory,
+    region: Region,
+    table: Table,
+    copies: RecordBuffer,
+    /// The first place of a record that is not promised, once there is one.
+    floor: u64,
+    bytes: usize,
+    largest: usize,
+    copied: RecordCopy,
+}
+
+impl Candidates<'_> {
+    fn add(&mut self, hash: u64, record: &RecordCopy, is_promised: bool) -> Result<()> {
+        let place = self.copies.push(self.memory, record.key(), record.value())?;
+        if !is_promised {
+            self.floor = self.floor.min(place);
+        }
+        self.table.insert(Reference::new(hash, place));
+        let bytes = size(record);
+        self.bytes += bytes;
+        self.largest = self.largest.max(bytes);
+        Ok(())
+    }
+
+    /// Removes the older records of a key. A promised one is removed only if the newer record is promised too.
+    fn supersede(&mut self, hash: u64, key: &[u8], is_promised: bool) {
+        let mut slot = self.table.first(hash);
+        while let Some((at, reference)) = self.table.next(&mut slot, hash) {
+            if is_promised || reference.place() >= self.floor {
+                self.copies.read(reference.place(), &mut self.copied);
+                if self.copied.key() == key {
+                    self.table.remove(at);
+                    self.bytes -= size(&self.copied);
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of a record in a block.
+fn size(record: &RecordCopy) -> usize {
+    record_bytes(record.key().len(), record.value().map_or(0, <[u8]>::len))
+}
+
+impl Compactor<'_> {
+    /// Finds the live records at the beginning of a region, as many as there is memory for, and copies them. The
+    /// returned region ends there.
+    pub(super) fn live_by_scan(&self, region: Region) -> Result<LiveRecords> {
+        let (promised, safe) = (self.promised(), self.hash.log.bounds().safe());
+        self.ask_for(self.candidates(region, safe, promised)?, safe, promised)
+    }
+
+    /// Copies the records of a region, as many as there is memory for, that no record below SAFE supersedes.
+    pub(super) fn candidates(
+        &self,
+        region: Region,
+        safe: Address,
+        promised: DurabilityPromise,
+    ) -> Result<Candidates<'_>> {
+        let memory = &*self.environment.memory;
+        let (copies, copied, table) =
+            (RecordBuffer::default(), RecordCopy::default(), Table::new(memory, region.bytes())?);
+        let mut candidates =
+            Candidates { memory, region, table, copies, floor: u64::MAX, bytes: 0, largest: 0, copied };
+        let until = self.scan(region, true, |records| {
+            for (address, record) in records.iter() {
+                let (hash, is_promised) = (self.hash.key(record.key()).hash, address < promised.floor);
+                candidates.supersede(hash, record.key(), is_promised);
+                candidates.add(hash, record, is_promised)?;
+            }
+            Ok(candidates.copies.bytes() < self.most_copies())
+        })?;
+        self.scan(Region { from: until, until: safe }, false, |records| {
+            for (address, record) in records.iter() {
+                candidates.supersede(self.hash.key(record.key()).hash, record.key(), address < promised.durable);
+            }
+            Ok(true)
+        })?;
+        candidates.region.until = until;
+        Ok(candidates)
+    }
+
+    /// Keeps the candidates for which the index has no newer record at or above `safe`, which the scan has not read.
+    fn ask_for(
+        &self,
+        mut candidates: Candidates<'_>,
+        safe: Address,
+        promised: DurabilityPromise,
+    ) -> Result<LiveRecords> {
+        let mut living = LiveRecords::new(candidates.region, None);
+        for reference in candidates.table.references() {
+            candidates.copies.read(reference.place(), &mut candidates.copied);
+            let key = self.hash.key(candidates.copied.key());
+            let may_go = |newest: Address| reference.place() >= candidates.floor || newest < promised.durable;
+            if self.hash.newest_above(&key, safe).is_some_and(may_go) {
+                candidates.bytes -= size(&candidates.copied);
+            } else {
+                self.hash.memory_tuner.take(key.hash);
+                living.references.push(candidates.memory, reference)?;
+            }
+        }
+        (living.bytes, living.largest) = (candidates.bytes, candidates.largest);
+        living.copies = Some(candidates.copies);
+        Ok(living)
+    }
+
+    /// Passes the records of a region to `take`, page by page, as long as it returns true. Returns where the scan
+    /// ended. Without `values` records have no values.
+    fn scan(&self, region: Region, values: bool, mut take: impl FnMut(&Records) -> Result<bool>) -> Result<Address> {
+        let in_memory = Address::of_frame(self.hash.log.bounds().head().frame()).max(region.from).min(region.until);
+        let (mut records, mut frame) = (Records::default(), None);
+        let mut windows = Windows::new(self.environment, &self.hash.log, Region { until: in_memory, ..region })?;
+        while let Some(window) = windows.next()? {
+            let mut goes_on = true;
+            for page in window.pages() {
+                records.used = 0;
+                for record in window.page(page)?.records() {
+                    let (address, stored) = record.map_err(|e| window.damaged(page, e))?;
+                    records.push(address, stored.kind, stored.key, if values { stored.value } else { &[] });
+                }
+                goes_on &= take(&records)?;
+            }
+            if !goes_on {
+                return Ok(window.until());
+            }
+            windows.give_back(window);
+        }
+        drop(windows);
+        for page in (Region { from: in_memory, ..region }).pages() {
+            self.read_page(page, values, &mut frame, &mut records)?;
+            if !take(&records)? {
+                return Ok(page.plus(PAGE));
+            }
+        }
+        Ok(region.until)
+    }
+
+    /// Copies the records of a page that was in memory when the scan began.
+    fn read_page(&self, page: Address, values: bool, frame: &mut Option<Block>, records: &mut Records) -> Result<()> {
+        records.used = 0;
+        if self.hash.copy_page(page, values, records) {
+            return Ok(());
+        }
+        records.used = 0;
+        self.with_page(page, frame, |read| {
+            read.records().try_for_each(|record| {
+                let (address, stored) = record?;
+                records.push(address, stored.kind, stored.key, if values { stored.value } else { &[] });
+                Ok(())
+            })
+        })
+    }
+}
+
+impl Records {
+    fn push(&mut self, address: Address, kind: HeaderKind, key: &[u8], value: &[u8]) {
+        if kind != HeaderKind::Invalid {
+            let next = self.next();
+            next.0 = address;
+            next.1.set(key, (kind == HeaderKind::Value).then_some(value));
+        }
+    }
+}
+
+impl Hash {
+    /// Copies the records of a page below SAFE. False if its frame has left memory.
+    fn copy_page(&self, page: Address, values: bool, records: &mut Records) -> bool {
+        let pin = self.domain.pin();
+        for (address, record) in self.log.page(page, &pin) {
+            if record.state().kind() == HeaderKind::Invalid {
+                continue;
+            }
+            let (at, copied) = records.next();
+            *at = address;
+            copied.fill(|key, value| {
+                record.read_key(key);
+                let state = if values { record.read(value) } else { record.state() };
+                state.kind() == HeaderKind::Tombstone
+            });
+        }
+        // Frames only leave: if the frame is still there, the whole page was.
+        self.log.record(page.plus(PAGE_HEADER), &pin).is_some()
+    }
+
+    /// The newest record of a key at or above `safe`, an earlier SAFE. All such records are in memory.
+    fn newest_above(&self, key: &Key<'_>, safe: Address) -> Option<Address> {
+        let pin = self.domain.pin();
+        let start = self.start(key, &pin);
+        match self.newest(key, start.hot, SearchDepth { begin: start.begin, floor: safe }, &pin) {
+            Newest::Here(newest, _) => Some(newest),
+            Newest::OnDisk(_) | Newest::Nowhere => None,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Readers beside merges into the base: the files that a reader has reached stay as long as it holds them (traps 5 and
+//! 7).
+
+use std::{thread, time::Duration};
+
+use ecotone_testkit::sim::{Phase, SteppedThread};
+
+use super::*;
+use crate::cold::{Lookup, Step};
+
+fn filled() -> Fixture {
+    let fixture = Fixture::new(1, false);
+    for round in 0..4u32 {
+        (0..400u32).for_each(|key| fixture.set(&(key * 7 + round).to_be_bytes(), &[round as u8; 100]));
+        fixture.compact().unwrap();
+    }
+    fixture
+}
+
+/// A reader has chosen its block and has not read it when the partition is merged, its old base is removed, and the
+/// partition's blocks of the deltas could be punched.
+#[test]
+fn no_false_absence_on_a_block_read_that_a_fold_passes() {
+    let fixture = filled();
+    let key = 7u32.to_be_bytes();
+    let hash = hash_of(&key);
+    let partition = fixture.hash.cold.partition(hash, &fixture.hash.domain.pin());
+    let mut step = Lookup::begin(partition, hash).unwrap();
+    fixture.fold_all().unwrap();
+    fixture.journal.sync();
+    fixture.compactor().merge_base_if_due().unwrap();
+    let (mut frame, mut value) = (fixture.frame(), Vec::new());
+    let found = loop {
+        step = match step {
+            Step::Ended(found) => break found,
+            Step::Reads(lookup) => {
+                let (file, offset, len) = lookup.wanted();
+                file.read(&mut frame[..len], offset).unwrap();
+                lookup.resume(&key, &frame, &mut value).expect("the file is there for who has it open")
+            }
+        };
+    };
+    assert!(found && value == [0; 100]);
+    assert_eq!(fixture.value(&key), Some(vec![0; 100]));
+}
+
+/// A search pauses before or after the read of its block; meanwhile its record goes into another base, and the file
+/// that it reads is removed.
+#[test]
+fn trap_07_a_search_that_folds_pass_goes_on() {
+    for stops in 1..=2 {
+        let fixture = filled();
+        fixture.fold_all().unwrap();
+        fixture.journal.sync();
+        let (key, before) = (7u32.to_be_bytes(), fixture.disk.files());
+        thread::scope(|scope| {
+            let mut search = SteppedThread::new(scope, &[Phase::Table], || fixture.value(&key));
+            assert!((0..stops).all(|_| search.step().is_none()), "it stands still at its read");
+            (0..2_000u32).for_each(|other| fixture.set(&(100_000 + other).to_be_bytes(), &[1; 100]));
+            fixture.compact().unwrap();
+            fixture.fold_all().unwrap();
+            fixture.journal.sync();
+            let there = fixture.disk.files();
+            assert!(
+                !before.is_empty() && before.keys().all(|file| !there.contains_key(file)),
+                "all bases were replaced"
+            );
+            assert_eq!((0..10).find_map(|_| search.step()), Some(Some(vec![0; 100])));
+        });
+    }
+}
+
+/// Compacts beside a thread that pins again and again, and has an entry that it saw under its last pin before BEGIN
+/// rose. Returns whether there was such a pin.
+fn entry_outlasts_a_pin() -> bool {
+    let fixture = Fixture::new(1, true);
+    fixture.set(b"key", b"value");
+    let until = fixture.hash.log.close_page();
+    fixture.hash.log.freeze(until);
+    let begin = || fixture.hash.log.bounds().begin();
+    let passed = thread::scope(|scope| {
+        scope.spawn(|| fixture.compactor().compact(until).unwrap());
+        while begin() < until {
+            let pin = fixture.hash.domain.pin();
+            let before = begin() < until;
+            // Compaction also waits for threads that were pinned before.
+            (0..20).take_while(|_| begin() < until).for_each(|_| thread::yield_now());
+            if before && begin() == until {
+                for _ in 0..50 {
+                    assert!(fixture.hash.table.find(hash_of(b"key"), &pin).is_some(), "its entry went under a pin");
+                    thread::sleep(Duration::from_micros(100));
+                }
+                return true;
+            }
+        }
+        false
+    });
+    assert!(fixture.hash.table.find(hash_of(b"key"), &fixture.hash.domain.pin()).is_none());
+    assert_eq!(fixture.value(b"key"), Some(b"value".to_vec()));
+    passed
+}
+
+/// A thread that has seen the old BEGIN follows the entry that it has read (trap 8).
+#[test]
+fn trap_08_an_entry_is_freed_when_nobody_is_pinned_who_saw_the_old_begin() {
+    assert!((0..200).any(|_| entry_outlasts_a_pin()), "nobody was pinned when BEGIN rose");
+}
+
+/// Blocks of deltas are punched when their merge is synced and their readers are gone, not before.
+#[test]
+fn trap_05_a_stretch_is_punched_when_nobody_reads_it_and_the_fold_is_synced() {
+    let mut fixture = filled();
+    for _ in 0..3 {
+        fixture.fold_all().unwrap();
+        (0..500u32).for_each(|key| fixture.set(&key.to_be_bytes(), &[7; 100]));
+        fixture.compact().unwrap();
+    }
+    fixture.fold_all().unwrap();
+    fixture.limits.largest_base = u64::MAX;
+    (0..4_000u32).for_each(|key| fixture.set(&key.to_be_bytes(), &[9; 40]));
+    fixture.compact().unwrap();
+    let partition = fixture.hash.cold.partition(0, &fixture.hash.domain.pin());
+    let (hashes, delta) = (partition.stretch().hashes(), partition.runs().next().unwrap());
+    let mut frame = fixture.frame();
+    let mut is_there = || delta.read(delta.blocks_of(&hashes).start, &mut frame).is_ok();
+    let punch = || fixture.hash.cold.punch(|record| fixture.journal.is_synced(record)).unwrap();
+    let punched = || {
+        let used = fixture.disk.space_used();
+        punch();
+        used - fixture.disk.space_used()
+    };
+    assert!(fixture.compactor().merge_any_base().unwrap());
+    assert_eq!(fixture.hash.cold.runs().deltas().len(), 1, "other partitions need it");
+    fixture.journal.sync();
+    assert!(punched() == 0 && is_there(), "it has a reader");
+    drop(partition);
+    assert!(punched() > 0 && !is_there());
+    assert!(fixture.compactor().merge_any_base().unwrap());
+    assert_eq!(punched(), 0, "the record is not synced");
+    fixture.journal.sync();
+    assert!(punched() > 0);
+    fixture.check_runs();
+    (0..4_000u32).for_each(|key| assert_eq!(fixture.value(&key.to_be_bytes()), Some(vec![9; 40])));
+}

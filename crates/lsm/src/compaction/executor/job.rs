@@ -1,0 +1,163 @@
+//! One merge of tables, split by key range into subtasks that run on several threads. [`CompactionJob`] is the state
+//! that the subtasks share. This file also decides how many helper threads a job may have (decision 16, "Parts of a
+//! job").
+
+use std::sync::Arc;
+
+use ecotone_engine::{contract::Range, remaining_range::RemainingRange};
+use ecotone_substrate::{Error, Result, scheduler::Priority, table::FileRef};
+use ecotone_sys::chunk::Size;
+
+use crate::{
+    cache::table_reader::TableReader,
+    compaction::{
+        executor::{
+            merge::{CompactionMerge, merge},
+            subtasks::{ParallelJob, Subtasks},
+        },
+        inputs::{output_splitter::OutputSplitter, retention::Retention},
+        strategy::CompactionPlan,
+        throttle::CompactionThrottle,
+    },
+    flush::run_builder::{self, RunBuilder},
+    manifest::RunId,
+    store::Lsm,
+    table::Options,
+    version::{Run, Version},
+};
+
+/// Estimated memory of a subtask: bytes for each run that it reads, for its output, and for each record of a table.
+const A_RUN: usize = 2 * Size::Slab.bytes();
+const AN_OUTPUT: usize = 4 * Size::Slab.bytes();
+const A_RECORD: u64 = 9;
+
+/// The inputs of a job. They do not change once it is split into subtasks (invariant 1).
+pub(crate) struct CompactionJob {
+    lsm: Arc<Lsm>,
+    version: Arc<Version<TableReader>>,
+    plan: CompactionPlan<TableReader>,
+    files: Vec<FileRef>,
+    options: Options,
+    cuts: OutputSplitter<TableReader>,
+    ranges: Vec<Range>,
+    /// Whether a caller waits for the job; then it is not throttled.
+    is_awaited: bool,
+}
+
+impl ParallelJob for CompactionJob {
+    type Output = Vec<Arc<TableReader>>;
+
+    fn run_part(&self, part: usize, goes_on: &dyn Fn() -> bool) -> Result<Vec<Arc<TableReader>>> {
+        self.lsm.files.context().begin_session()?;
+        let (files, name) = (&self.lsm.files, &mut || self.lsm.files.new_table_name());
+        let (low, high) = self.ranges[part].clone();
+        let mut throttle = (!self.is_awaited).then(|| CompactionThrottle::begin(&self.lsm));
+        let work = CompactionMerge {
+            inputs: &self.plan.inputs,
+            page_source: None,
+            range: &RemainingRange::new((low, high)),
+            hash_of: &|key| self.lsm.hash(key),
+            on_progress: &mut |passed| {
+                self.lsm.write_stall.pass(passed);
+                self.lsm.update_debt();
+                if let Some(throttle) = &mut throttle {
+                    throttle.pause();
+                }
+                if goes_on() { Ok(()) } else { Err(Error::Closed { what: "the compaction" }) }
+            },
+        };
+        let output = RunBuilder::new(files.loader(), self.options, self.cuts.clone(), name);
+        self.lsm.cpu_time.make(|| merge(work, Retention::of(&self.version, &self.files), output))
+    }
+}
+
+impl Lsm {
+    /// Merges the inputs of a plan, or the records of them in `slice`. Helpers take part if a caller waits or the
+    /// compaction debt is high. The output is not installed yet.
+    pub(crate) fn merge(
+        self: &Arc<Self>,
+        version: &Arc<Version<TableReader>>,
+        plan: &CompactionPlan<TableReader>,
+        slice: Option<Range>,
+        is_awaited: bool,
+    ) -> Result<Vec<Arc<TableReader>>> {
+        let mean = mean(plan.inputs.iter().flat_map(|(_, run)| run.tables()));
+        let is_shared = slice.is_none() && (is_awaited || self.debt_ratio() >= self.tuning.late);
+        let helpers = if is_shared { self.helpers(plan.inputs.len(), mean) } else { 0 };
+        let readers = plan.inputs.iter().flat_map(|(_, run)| run.tables()).map(|reader| &**reader);
+        let options = self.table_options(plan.target, mean as usize, readers, version);
+        let is_whole_job = slice.is_none();
+        let ranges = slice.map_or_else(|| plan.ranges(1 + helpers, self.tuning.part), |slice| vec![slice]);
+        let files = plan.files();
+        let (count, plan) = (ranges.len(), plan.clone());
+        let is_whole = |(run_id, run): &&(RunId, Run<TableReader>)| {
+            run_id.is_l0() && version.run(*run_id).is_some_and(|whole| whole.tables().len() == run.tables().len())
+        };
+        let runs = if is_whole_job {
+            plan.inputs.iter().filter(is_whole).count() - usize::from(plan.target.is_l0())
+        } else {
+            0
+        };
+        self.write_stall.begin_job(runs as u64, plan.bytes());
+        let (lsm, version, cuts) = (self.clone(), version.clone(), self.output_splitter(plan.target, version));
+        let parts =
+            Subtasks::new(CompactionJob { lsm, version, plan, files, options, cuts, ranges, is_awaited }, count);
+        self.parts.add(count as u64);
+        self.call_helpers("compact a part of tables", &parts, helpers.min(count - 1));
+        let ended = parts.run_all();
+        self.write_stall.end_job();
+        match ended {
+            Ok(made) => Ok(made.into_iter().flatten().collect()),
+            Err((error, made)) => {
+                self.update_debt();
+                run_builder::remove(self.files.environment(), &made.into_iter().flatten().collect::<Vec<_>>());
+                Err(error)
+            }
+        }
+    }
+
+    /// How many threads may help with a job of `runs` runs whose records have `mean` bytes on average.
+    pub(crate) fn helpers(&self, runs: usize, mean: u64) -> usize {
+        let memory = self.files.environment().memory.budget() / self.tuning.helpers_part;
+        self.tuning.helpers.min(affordable(memory, runs, self.tuning.table / mean.max(1)))
+    }
+
+    /// Spawns `count` jobs that run subtasks as well.
+    pub(crate) fn call_helpers<W: ParallelJob + 'static>(
+        &self,
+        what: &'static str,
+        parts: &Arc<Subtasks<W>>,
+        count: usize,
+    ) {
+        for _ in 0..count {
+            // A helper that starts after the end finds no subtask, and keeps nothing alive.
+            let parts = Arc::downgrade(parts);
+            let help = move || parts.upgrade().into_iter().for_each(|parts| parts.help());
+            self.files.environment().scheduler.spawn(Priority::Compact, what, help);
+        }
+    }
+}
+
+/// How many helpers fit into `memory` bytes if each reads `runs` runs and a table has `records` records.
+fn affordable(memory: usize, runs: usize, records: u64) -> usize {
+    memory / (runs * A_RUN + AN_OUTPUT + (A_RECORD * records) as usize)
+}
+
+/// Average bytes of a record in these tables.
+pub(crate) fn mean<'h>(readers: impl Iterator<Item = &'h Arc<TableReader>>) -> u64 {
+    let sums = readers
+        .fold((0, 0), |(bytes, records), reader| (bytes + reader.table().bytes(), records + reader.table().records()));
+    sums.0 / sums.1.max(1)
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+    use crate::family::HELPERS_PART;
+
+    #[test]
+    fn small_budgets_ask_for_no_help() {
+        let of = |budget: usize, runs| affordable((budget << 20) / HELPERS_PART, runs, (8 << 20) / 108);
+        assert_eq!([of(16, 2), of(16, 5), of(64, 2), of(220, 5), of(220, 16)], [0, 0, 1, 4, 2]);
+    }
+}

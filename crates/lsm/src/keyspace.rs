@@ -1,0 +1,226 @@
+//! One LSM keyspace, as the database drives it: the implementation of [`Engine`] and [`Ordered`].
+
+use std::sync::{Arc, OnceLock};
+
+use ecotone_engine::{
+    contract::{
+        Admission, Check, Cursor, Engine, EngineCheckpoint, Operation, Ordered, Progress, Range, Record, Stats,
+        VisitValue,
+    },
+    record_cache::RecordCache,
+};
+use ecotone_substrate::{Error, Result, Seq, memory::Component, storage::FileId};
+
+use crate::{
+    blob,
+    cache::table_reader::TableReader,
+    checker::ReadChecker,
+    family::Tuning,
+    manifest::PagedRanges,
+    memtable::{pool::MemtablePool, slab_reserve::Reservation},
+    pages::tier::LsmDeps,
+    read::iterator::Scan,
+    store::Lsm,
+    version::{TableMeta, Version, version_set::VersionSet},
+};
+
+/// A keyspace of an open database.
+#[derive(Debug)]
+pub struct LsmKeyspace {
+    files: Arc<VersionSet>,
+    tuning: Tuning,
+    pool: Arc<MemtablePool>,
+    deps: LsmDeps,
+    /// The state of the keyspace, once the database's log has told which tables belong to it.
+    lsm: OnceLock<Arc<Lsm>>,
+}
+
+impl LsmKeyspace {
+    /// Creates an empty keyspace, which has no files.
+    pub(super) fn create(files: VersionSet, tuning: Tuning, pool: Arc<MemtablePool>, deps: LsmDeps) -> LsmKeyspace {
+        let keyspace = LsmKeyspace::open(files, tuning, pool, deps);
+        keyspace.run(Version::empty());
+        keyspace
+    }
+
+    /// Opens a keyspace of an earlier session. Replay follows.
+    pub(super) fn open(files: VersionSet, tuning: Tuning, pool: Arc<MemtablePool>, deps: LsmDeps) -> LsmKeyspace {
+        LsmKeyspace { files: Arc::new(files), tuning, pool, deps, lsm: OnceLock::new() }
+    }
+
+    fn run(&self, version: Version<TableReader>) {
+        let lsm = Arc::new(Lsm::new(&self.files, self.tuning, &self.pool, version, self.deps.clone()));
+        lsm.forgive_inherited_debt();
+        self.pool.add(&lsm);
+        lsm.watch_use();
+        self.lsm.set(lsm).expect("a structure is recovered once");
+    }
+
+    /// The state of the keyspace, once its structure is recovered.
+    pub fn lsm(&self) -> &Arc<Lsm> {
+        self.lsm.get().expect("nothing is asked for before the structure is recovered")
+    }
+
+    /// The checkpoint of the tables and the paged ranges, both at the moment of the log at which `begin` runs: no edit
+    /// of the structure is logged meanwhile.
+    pub fn checkpoint_with<T>(&self, begin: impl FnOnce() -> T) -> (T, Vec<u8>, PagedRanges) {
+        let state = self.files.structure();
+        let (begun, manifest) = (begin(), state.structure());
+        (begun, blob::encode(*self.files.options(), manifest), manifest.paged_ranges().as_ref().clone())
+    }
+
+    /// The error for a structure that cannot be.
+    pub fn invalid_edit(&self, what: &'static str) -> Error {
+        self.files.invalid_edit(what)
+    }
+
+    /// The version set.
+    pub(crate) fn files(&self) -> &VersionSet {
+        &self.files
+    }
+
+    /// As [`Engine::structure_recovered`], for a keyspace with other files `beside` its tables, which are no orphans.
+    pub fn recover(&self, beside: &[FileId]) -> Result<()> {
+        self.run(self.files.recover(beside)?);
+        Ok(())
+    }
+
+    /// An error if the keyspace was dropped.
+    pub fn check_live(&self) -> Result<()> {
+        self.live().map(|_| ())
+    }
+
+    /// The keyspace's number.
+    pub fn number(&self) -> u32 {
+        self.files.context().keyspace
+    }
+
+    /// A random number.
+    pub fn chance(&self) -> u64 {
+        self.files.context().shared.clock.random()
+    }
+
+    /// The first and last keys of all tables, and the bounds of all paged ranges.
+    pub fn bounds(&self) -> Vec<Vec<u8>> {
+        let version = self.lsm().version();
+        let of_tables = version.tables().flat_map(|reader| [reader.first(), reader.last()]);
+        of_tables.chain(version.paged_ranges().bounds()).map(<[u8]>::to_vec).collect()
+    }
+
+    /// The state of the keyspace, unless that was dropped.
+    #[inline]
+    fn live(&self) -> Result<&Arc<Lsm>> {
+        let lsm = self.lsm();
+        lsm.check_live().map(|()| lsm)
+    }
+}
+
+impl Engine for LsmKeyspace {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.live()?.get_into(key, value)
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+        self.live()?.multi_get(keys, found)
+    }
+
+    fn throttle(&self, bytes: usize, adds: bool) -> Result<()> {
+        let lsm = self.live()?;
+        lsm.pace(bytes);
+        if adds { lsm.check_space() } else { Ok(()) }
+    }
+
+    fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
+        self.live()?.admit(operation).map(|reservation| Admission(reservation.words()))
+    }
+
+    fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
+        self.lsm().apply(Reservation::of(admission.0), seq, operation);
+    }
+
+    fn overwrite(&self, operation: Operation<'_>) -> bool {
+        self.live().is_ok_and(|lsm| lsm.overwrite(self.files.context().shared.wal.tail(), operation))
+    }
+
+    fn cancel(&self, admission: Admission) {
+        self.lsm().slabs.release(Reservation::of(admission.0));
+    }
+
+    fn first_unflushed(&self) -> Option<Seq> {
+        self.lsm().current.get().first_unflushed()
+    }
+
+    fn begin_flush(&self, below: Seq) {
+        // An error shows again in the flush itself.
+        _ = self.live().and_then(|lsm| lsm.begin_flush(below));
+    }
+
+    fn flush(&self, below: Seq) -> Result<()> {
+        match self.live().and_then(|lsm| lsm.flush(below).inspect(|()| lsm.schedule_compaction_if_due())) {
+            // The keyspace was dropped while the database is flushed: none of its records are to be kept.
+            Err(Error::Closed { .. }) if self.files.is_retired() => Ok(()),
+            flushed => flushed,
+        }
+    }
+
+    fn checkpoint(&self) -> Result<EngineCheckpoint> {
+        self.live()?;
+        Ok(self.files.root())
+    }
+
+    fn checkpoint_is_durable(&self) {
+        // An error stops all writing, and the next opening deletes the files that stay.
+        let _ = self.files.delete_obsolete();
+    }
+
+    fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
+        self.files.replay(body)
+    }
+
+    fn structure_recovered(&self) -> Result<()> {
+        self.recover(&[])
+    }
+
+    fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
+        let lsm = self.lsm();
+        lsm.apply(lsm.admit_logged(operation)?, seq, operation);
+        Ok(())
+    }
+
+    fn recovered(&self) -> Result<()> {
+        self.lsm().read_checker().into_iter().for_each(ReadChecker::replayed);
+        Ok(())
+    }
+
+    fn compact(&self, progress: &mut Progress<'_>) -> Result<bool> {
+        self.live()?.compact_all(progress).map(|()| true)
+    }
+
+    fn verify(&self) -> Result<Check> {
+        self.live()?.check()
+    }
+
+    fn stats(&self) -> Stats {
+        self.lsm().stats()
+    }
+
+    fn mark_dropped(&self) {
+        self.files.retire();
+        self.lsm().record_cache().into_iter().for_each(RecordCache::invalidate);
+    }
+}
+
+impl Ordered for LsmKeyspace {
+    fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor> {
+        Box::new(Scan::new(self.lsm().clone(), range, memory))
+    }
+
+    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
+        self.live()?.load_sorted(records)
+    }
+}

@@ -1,0 +1,37 @@
+//! The LSM engine: a log-structured merge tree. Writes go into memtables; flushes write these as sorted tables into
+//! runs of L0; compactions merge the runs into levels. Small indexes find the blocks of a table. Optionally a page
+//! tier, which another engine keeps, holds the oldest records of some ranges below the tables (decisions 11 and 12,
+//! `docs/format/lsm.md`).
+
+pub mod blob;
+mod bulk;
+mod cache;
+mod check;
+pub(crate) mod checker;
+mod compaction;
+mod counters;
+mod family;
+mod flush;
+mod idle;
+pub mod keyspace;
+pub mod manifest;
+mod memtable;
+mod options;
+pub mod pages;
+mod read;
+pub mod repair;
+pub mod store;
+pub mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod version;
+
+pub use crate::{
+    compaction::strategy::range_compaction::{RangeCompactionEstimate, RangeCompactionStep},
+    family::LsmFamily,
+    options::LsmOptions,
+    pages::range_size::key_after,
+    version::Split,
+};

@@ -1,0 +1,339 @@
+//! Iteration over a range, from both ends (decision 11, "Reading"; decision 12, invariant 21).
+//!
+//! Each end of a scan merges two sources: the run and level iterators of one version, and a batch copied from the
+//! memtables ([`memtable_iterator`], [`memtable_batch`]). [`sources`] positions the run iterators. [`checked`] compares
+//! the results with the read checker in test builds. Where the version has paged ranges, a scan goes from fragment to
+//! fragment and in each reads only the runs that are visible there (decision 14, "Reading").
+
+pub(crate) mod checked;
+pub(crate) mod sources;
+
+use std::{mem, ops::Bound, sync::Arc};
+
+use ecotone_engine::{
+    contract::{Cursor, Range, RecordRef},
+    remaining_range::{Direction, RemainingRange},
+};
+use ecotone_substrate::{Result, memory::Component};
+
+use crate::{
+    cache::table_reader::TableReader,
+    checker::{IS_BUILT, LogicalTime, ReadChecker},
+    manifest::{Fragment, PagedRanges},
+    memtable::batch::MemtableBatch,
+    pages::tier::{PageCursor, ScanReport},
+    read::{
+        level_iterator::LevelIterator,
+        merging_iterator::{MergingIterator, RecordIterator},
+    },
+    store::Lsm,
+    version::Version,
+};
+
+/// A cursor over a range of a keyspace.
+pub(crate) struct Scan {
+    lsm: Arc<Lsm>,
+    rest: RemainingRange,
+    /// The two ends. Each is built at its first use, since few scans use both.
+    front: Option<Box<ScanEnd>>,
+    back: Option<Box<ScanEnd>>,
+    over: bool,
+    /// The end that moved last.
+    direction: Direction,
+    /// The memory component that its read windows count for.
+    memory: Component,
+    /// The time at which the scan began, if there is a read checker.
+    since: Option<LogicalTime>,
+}
+
+impl Scan {
+    pub(crate) fn new(lsm: Arc<Lsm>, range: Range, memory: Component) -> Scan {
+        let rest = RemainingRange::new(range);
+        let over = rest.is_empty();
+        let since = lsm.read_checker().map(ReadChecker::now);
+        Scan { lsm, rest, front: None, back: None, over, direction: Direction::Up, memory, since }
+    }
+
+    #[inline]
+    fn advance_end(&mut self, direction: Direction) -> Result<bool> {
+        if self.over {
+            return Ok(false);
+        }
+        // The scan is over after an error, and at the end of the range.
+        self.over = true;
+        self.direction = direction;
+        let (front, back) = (&mut self.front, &mut self.back);
+        let end = if direction == Direction::Up { front } else { back };
+        let end = end.get_or_insert_with(|| Box::new(ScanEnd::new((direction, self.memory), &self.rest)));
+        self.over = !end.advance(&self.lsm, &self.rest)?;
+        Ok(!self.over)
+    }
+
+    fn take_record(&mut self) -> Result<Option<RecordRef<'_>>> {
+        let end = if self.direction == Direction::Up { &self.front } else { &self.back };
+        let Some((key, value)) = end.as_ref().and_then(|end| end.record()) else { return Ok(None) };
+        self.over = !self.rest.take(self.direction, &[], key);
+        Ok((!self.over).then(|| (self.rest.taken(self.direction), value)))
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        let Scan { lsm, rest, front, back, .. } = self;
+        [front, back].into_iter().flatten().for_each(|end| end.tell(lsm, rest));
+    }
+}
+
+impl Cursor for Scan {
+    fn advance(&mut self, direction: Direction) -> Result<bool> {
+        match self.since.filter(|_| IS_BUILT) {
+            Some(since) => self.advance_checked(direction, since),
+            None => self.advance_end(direction),
+        }
+    }
+
+    fn take(&mut self) -> Result<Option<RecordRef<'_>>> {
+        match self.since.filter(|_| IS_BUILT) {
+            Some(since) => self.take_checked(since),
+            None => self.take_record(),
+        }
+    }
+
+    fn remaining(&self) -> Range {
+        self.rest.range()
+    }
+
+    fn deletes_passed(&self) -> u64 {
+        [&self.front, &self.back].into_iter().flatten().map(|end| end.deletes_passed()).sum()
+    }
+}
+
+/// Where the present record comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RecordSource {
+    Memtable,
+    Disk,
+}
+
+/// One end of a scan.
+struct ScanEnd {
+    direction: Direction,
+    /// The memory component that its read windows count for.
+    memory: Component,
+    /// Where the batch ends: the next refill starts here.
+    from: Bound<Vec<u8>>,
+    batch: MemtableBatch,
+    /// The version that the iterators read.
+    version: Option<Arc<Version<TableReader>>>,
+    stored: MergingIterator<LevelIterator>,
+    /// The end of the present fragment, if it has one. Other runs are visible beyond it. Upward it is the first key
+    /// beyond the fragment, downward the lowest key of the fragment.
+    limit: Option<Vec<u8>>,
+    /// The source of the present record.
+    found: Option<RecordSource>,
+    /// The first key on disk at the last seek, and the records returned since then: for the scan report.
+    sought: Option<Vec<u8>>,
+    given: u64,
+    /// Tombstones passed over.
+    deletes: u64,
+}
+
+impl ScanEnd {
+    fn new((direction, memory): (Direction, Component), rest: &RemainingRange) -> ScanEnd {
+        let from = match direction {
+            Direction::Up => rest.low.clone(),
+            Direction::Down => rest.high.clone(),
+        };
+        let stored = MergingIterator::new(Vec::new(), direction, 0);
+        ScanEnd {
+            direction,
+            memory,
+            from,
+            batch: MemtableBatch::default(),
+            version: None,
+            stored,
+            limit: None,
+            found: None,
+            sought: None,
+            given: 0,
+            deletes: 0,
+        }
+    }
+
+    /// Goes to the next record that has a value. False if there is none, or if it lies outside the remaining range.
+    fn advance(&mut self, lsm: &Arc<Lsm>, rest: &RemainingRange) -> Result<bool> {
+        loop {
+            self.pass()?;
+            if self.batch.is_used_up() {
+                self.refill(lsm, rest)?;
+            }
+            while let Some(limit) = self.passed_limit() {
+                self.tell(lsm, rest);
+                self.seek(lsm, &rest.split_after(self.direction, &limit))?;
+            }
+            self.found = self.choose();
+            lsm.read_checker().into_iter().for_each(|read_checker| self.check_order(lsm, read_checker));
+            match self.record_with_tombstones() {
+                Some((_, Some(_))) => {
+                    self.given += 1;
+                    return Ok(true);
+                }
+                Some((key, None)) if rest.contains(key) => self.deletes += 1,
+                _ => return Ok(false),
+            }
+        }
+    }
+
+    /// Tombstones passed over, including those of the page cursor since the last seek.
+    fn deletes_passed(&self) -> u64 {
+        let below = self.stored.sources().iter().map(|layer| match layer {
+            LevelIterator::Pages(below) => below.deletes_passed(),
+            LevelIterator::Tables(_) => 0,
+        });
+        self.deletes + below.sum::<u64>()
+    }
+
+    /// The record that [`advance`](Self::advance) went to.
+    fn record(&self) -> Option<RecordRef<'_>> {
+        self.record_with_tombstones().and_then(|(key, value)| Some((key, value?)))
+    }
+
+    fn record_with_tombstones(&self) -> Option<(&[u8], Option<&[u8]>)> {
+        match self.found? {
+            RecordSource::Memtable => self.batch.first(),
+            RecordSource::Disk => self.stored.first().and_then(LevelIterator::record),
+        }
+    }
+
+    /// Chooses the source of the next record. A memtable record is newer than a record of the same key on disk.
+    fn choose(&self) -> Option<RecordSource> {
+        let (copied, stored) = (self.batch.first(), self.stored.first().and_then(LevelIterator::record));
+        match (copied, stored) {
+            (Some((copied, _)), Some((stored, _))) if self.direction.order(copied, stored).is_gt() => {
+                Some(RecordSource::Disk)
+            }
+            (Some(_), _) => Some(RecordSource::Memtable),
+            (None, stored) => stored.map(|_| RecordSource::Disk),
+        }
+    }
+
+    /// Steps over the present record and all others of its key.
+    fn pass(&mut self) -> Result<()> {
+        match self.found.take() {
+            None => Ok(()),
+            Some(RecordSource::Disk) => self.stored.pass(),
+            Some(RecordSource::Memtable) => {
+                let stored = self.stored.first().and_then(LevelIterator::record);
+                let is_stored =
+                    self.batch.first().zip(stored).is_some_and(|((copied, _), (stored, _))| copied == stored);
+                self.batch.pop();
+                if is_stored { self.stored.pass() } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Copies the next batch from the memtables. If the version has changed, seeks again in the new one.
+    fn refill(&mut self, lsm: &Arc<Lsm>, rest: &RemainingRange) -> Result<()> {
+        lsm.check_live()?;
+        let left = self.left(rest);
+        let version = {
+            let pin = lsm.current.pin();
+            let super_version = lsm.current.load(&pin);
+            self.batch.copy(&super_version.memtables, &left, self.direction)?;
+            super_version.version.clone()
+        };
+        if self.version.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &version)) {
+            self.tell(lsm, rest);
+            self.version = Some(version);
+            self.seek(lsm, &left)?;
+        }
+        if let Some((last, _)) = self.batch.last() {
+            self.from = Bound::Excluded(last.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Seeks in the version, in the fragment where the remaining range begins.
+    fn seek(&mut self, lsm: &Arc<Lsm>, left: &RemainingRange) -> Result<()> {
+        let Some(version) = &self.version else { return Ok(()) };
+        let fragment = first_fragment(version.paged_ranges(), left, self.direction);
+        let limit = match self.direction {
+            Direction::Up => fragment.upper,
+            Direction::Down => Some(fragment.lower).filter(|lower| !lower.is_empty()),
+        };
+        let part = left.split_before(self.direction, limit);
+        let counting = version.visible_runs_in(fragment.paged_range).filter(|_| !part.is_empty());
+        let sources = sources::begin(lsm, counting, &part, (self.direction, self.memory))?;
+        let mut layers: Vec<LevelIterator> = sources.into_iter().map(LevelIterator::Tables).collect();
+        let page_tier = lsm.page_tier().filter(|_| fragment.paged_range.is_some() && !part.is_empty());
+        if let Some(page_tier) = page_tier {
+            layers.push(LevelIterator::Pages(PageCursor::begin(page_tier, part, self.direction, self.memory)?));
+        }
+        self.stored = MergingIterator::new(layers, self.direction, 0);
+        self.sought =
+            self.stored.first().and_then(LevelIterator::key).filter(|_| lsm.page_tier().is_some()).map(<[u8]>::to_vec);
+        self.limit = limit.filter(|_| !left.is_empty()).map(<[u8]>::to_vec);
+        Ok(())
+    }
+
+    /// Reports to the page tier, if there is one, what the scan read since the last seek. `rest` is the remaining
+    /// range.
+    fn tell(&mut self, lsm: &Lsm, rest: &RemainingRange) {
+        let records = mem::take(&mut self.given);
+        let (Some(page_tier), Some(sought)) = (lsm.page_tier(), self.sought.take()) else { return };
+        let from = match (self.direction, &rest.high) {
+            (Direction::Down, Bound::Included(key) | Bound::Excluded(key)) if records > 0 => key.clone(),
+            _ => sought,
+        };
+        let (mut sources, mut reads, mut most, mut main, mut has_pages) = (0, 0, 0, 0, false);
+        for layer in self.stored.sources() {
+            match layer {
+                LevelIterator::Tables(stored) => {
+                    sources += 1;
+                    main = stored.reads();
+                    reads += main;
+                    most = most.max(main);
+                }
+                LevelIterator::Pages(_) => (has_pages, main) = (true, 0),
+            }
+        }
+        if !has_pages && sources > 0 {
+            sources -= 1;
+            reads -= most;
+        }
+        lsm.below.add(u64::from(has_pages));
+        page_tier.on_scan(&ScanReport { from: &from, records, hidden: self.stored.hidden(), main, sources, reads });
+    }
+
+    /// Takes the limit if no record is left before it.
+    fn passed_limit(&mut self) -> Option<Vec<u8>> {
+        let limit = self.limit.as_deref()?;
+        let is_before = |key: &[u8]| match self.direction {
+            Direction::Up => key < limit,
+            Direction::Down => key >= limit,
+        };
+        let stored = self.stored.first().and_then(LevelIterator::key);
+        let copied = self.batch.first().map(|(key, _)| key);
+        let is_through = !stored.into_iter().chain(copied).any(is_before);
+        self.limit.take_if(|_| is_through)
+    }
+
+    /// The remaining range beyond the batch.
+    fn left(&self, rest: &RemainingRange) -> RemainingRange {
+        match self.direction {
+            Direction::Up => RemainingRange::new((self.from.clone(), rest.high.clone())),
+            Direction::Down => RemainingRange::new((rest.low.clone(), self.from.clone())),
+        }
+    }
+}
+
+/// The fragment in which the remaining range begins in this direction.
+fn first_fragment<'c>(paged_ranges: &'c PagedRanges, left: &RemainingRange, direction: Direction) -> Fragment<'c> {
+    match (direction, &left.low, &left.high) {
+        (Direction::Up, Bound::Included(key) | Bound::Excluded(key), _)
+        | (Direction::Down, _, Bound::Included(key)) => paged_ranges.fragment_at(key),
+        (Direction::Up, Bound::Unbounded, _) => paged_ranges.fragment_at(&[]),
+        (Direction::Down, _, Bound::Excluded(key)) => paged_ranges.fragment_below(Some(key)),
+        (Direction::Down, _, Bound::Unbounded) => paged_ranges.fragment_below(None),
+    }
+}

@@ -1,0 +1,312 @@
+//! Multi-get: looks for many keys at once. Memtables are searched key by key, then the runs one after the other, with
+//! many block reads in flight; keys of the same block share a read (decision 11, "Reading").
+
+use std::{collections::VecDeque, ptr, sync::Arc};
+
+use ecotone_engine::{
+    contract::VisitValue,
+    deferred_results::DeferredResults,
+    record_cache::{CacheLookup, CacheTicket, RecordCache},
+};
+use ecotone_substrate::{
+    Result,
+    limits::PAGE,
+    storage::{Block, Queue, Reads},
+    table::Answer,
+};
+
+use crate::{
+    cache::{
+        table_cache::TableCache,
+        table_reader::{IndexLookup, TableReader},
+    },
+    read::index_loads::PendingLoads,
+    store::Lsm,
+    table::{BlockSearch, Candidates, Table},
+    version::{Run, Version},
+};
+
+/// Keys that are looked for together.
+const BATCH: usize = 256;
+/// Most requests in flight, and most for blocks above a page, which lie in slabs.
+const IN_FLIGHT: usize = 64;
+const IN_FLIGHT_OF_SLABS: usize = 16;
+
+/// A key that is looked for.
+#[derive(Debug, Clone, Copy)]
+struct Lookup<'k> {
+    /// The caller's number of the key.
+    number: usize,
+    key: &'k [u8],
+    hash: u64,
+}
+
+/// Keys that are looked for in one block, each with its remaining candidate blocks.
+struct BlockLookup<'v, 'k> {
+    reader: &'v TableReader,
+    block: u32,
+    keys: Vec<(Lookup<'k>, Candidates)>,
+}
+
+/// The search in one run.
+struct RunSearch<'v, 'k> {
+    /// Blocks to look in.
+    looks: VecDeque<BlockLookup<'v, 'k>>,
+    /// Buffers that no request uses.
+    free: Vec<Block>,
+    /// Keys that the run does not have.
+    missing: Vec<Lookup<'k>>,
+    answers: DeferredResults,
+}
+
+impl Lsm {
+    /// Looks for many keys, in any order; `found` gets the number and the value of each. Only a version is held
+    /// meanwhile.
+    pub(crate) fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+        match self.read_checker() {
+            Some(read_checker) => self.find_many_checked(read_checker, keys, found),
+            None => self.find_many(keys, found),
+        }
+    }
+
+    /// The same, without the read checker.
+    pub(crate) fn find_many(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+        let (mut queue, mut first) = (None, 0);
+        for batch in keys.chunks(BATCH) {
+            let all = (first..).zip(batch).map(|(number, key)| Lookup { number, key, hash: self.hash(key) }).collect();
+            let (mut missing, mut version) = self.search_memtables(all, found);
+            let (record_cache, mut tickets) = (self.record_cache(), vec![None; batch.len()]);
+            if let Some(record_cache) = record_cache {
+                missing = search_record_cache(record_cache, missing, found, &mut |number, ticket| {
+                    tickets[number - first] = Some(ticket)
+                });
+                // Memtables again, as for a single key.
+                (missing, version) = self.search_memtables(missing, found);
+            }
+            let found = &mut |number: usize, value: Option<&[u8]>| {
+                if let (Some(record_cache), Some(value), Some(ticket)) = (record_cache, value, tickets[number - first])
+                {
+                    record_cache.admit(keys[number], value, ticket);
+                }
+                found(number, value);
+            };
+            missing.sort_unstable_by_key(|sought| sought.key);
+            let mut below = Vec::new();
+            for (place, run) in version.runs() {
+                // Where a run is not visible, no older one is.
+                let is_visible =
+                    |key| version.paged_ranges().at(key).is_none_or(|paged_range| paged_range.is_visible(place));
+                below.extend(missing.extract_if(.., |sought| !is_visible(sought.key)));
+                if missing.is_empty() {
+                    break;
+                }
+                let queue = match &mut queue {
+                    Some(queue) => queue,
+                    none => none.insert(self.files.environment().storage.queue()?),
+                };
+                missing = self.search_run(run, missing, &mut **queue, found)?;
+            }
+            below.extend(missing);
+            self.find_all_in_pages(&version, below, found)?;
+            first += batch.len();
+        }
+        Ok(())
+    }
+
+    /// Looks in the page tier for keys that no table has.
+    fn find_all_in_pages(
+        &self,
+        version: &Version<TableReader>,
+        keys: Vec<Lookup<'_>>,
+        found: &mut VisitValue<'_>,
+    ) -> Result<()> {
+        let may_be_below = |sought: &Lookup<'_>| version.paged_ranges().at(sought.key).is_some();
+        let (below, nowhere): (Vec<_>, Vec<_>) = keys.into_iter().partition(may_be_below);
+        nowhere.iter().for_each(|sought| found(sought.number, None));
+        match self.page_tier() {
+            Some(page_tier) if !below.is_empty() => {
+                self.below.increment();
+                let keys: Vec<&[u8]> = below.iter().map(|sought| sought.key).collect();
+                page_tier.find_many(&keys, &mut |place, value| found(below[place].number, value))
+            }
+            _ => {
+                below.iter().for_each(|sought| found(sought.number, None));
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks for keys in memtables. Returns those that no memtable has, and the version of the same super version,
+    /// which may have them.
+    fn search_memtables<'k>(
+        &self,
+        mut keys: Vec<Lookup<'k>>,
+        found: &mut VisitValue<'_>,
+    ) -> (Vec<Lookup<'k>>, Arc<Version<TableReader>>) {
+        let (mut answers, mut value) = (DeferredResults::default(), Vec::new());
+        let version = {
+            let pin = self.current.pin();
+            let super_version = self.current.load(&pin);
+            keys.retain(|sought| {
+                value.clear();
+                let answer = super_version.find((sought.hash, sought.key), &mut value);
+                answer
+                    .iter()
+                    .for_each(|answer| answers.push(sought.number, (*answer == Answer::Value).then_some(&value)));
+                answer.is_none()
+            });
+            super_version.version.clone()
+        };
+        answers.deliver(found);
+        (keys, version)
+    }
+
+    /// Looks for ascending keys in a run. Returns those that the run does not have, ascending.
+    fn search_run<'k>(
+        &self,
+        run: &Run<TableReader>,
+        keys: Vec<Lookup<'k>>,
+        queue: &mut dyn Queue,
+        found: &mut VisitValue<'_>,
+    ) -> Result<Vec<Lookup<'k>>> {
+        let mut search = RunSearch {
+            looks: VecDeque::new(),
+            free: Vec::new(),
+            missing: Vec::new(),
+            answers: DeferredResults::default(),
+        };
+        search.begin(run, keys, self.files.loader().cache(), queue)?;
+        let mut reads = Reads::new(queue);
+        loop {
+            search.ask(self, &mut reads)?;
+            let Some((look, block)) = reads.wait()? else { break };
+            search.resume(look, block, found)?;
+        }
+        let mut missing = search.missing;
+        missing.sort_unstable_by_key(|sought| sought.key);
+        Ok(missing)
+    }
+}
+
+/// Looks for keys in the record cache. Returns those that it does not have; `missed` gets the tickets that admit their
+/// values.
+fn search_record_cache<'k>(
+    record_cache: &dyn RecordCache,
+    mut keys: Vec<Lookup<'k>>,
+    found: &mut VisitValue<'_>,
+    missed: &mut dyn FnMut(usize, CacheTicket),
+) -> Vec<Lookup<'k>> {
+    let mut value = Vec::new();
+    keys.retain(|sought| {
+        value.clear();
+        match record_cache.lookup(sought.key, &mut value) {
+            CacheLookup::Found => found(sought.number, Some(&value)),
+            CacheLookup::Missing(ticket) => {
+                missed(sought.number, ticket);
+                return true;
+            }
+        }
+        false
+    });
+    keys
+}
+
+impl<'v, 'k> RunSearch<'v, 'k> {
+    /// Locates ascending keys. Index sections that are not in memory are loaded, all together.
+    fn begin(
+        &mut self,
+        run: &'v Run<TableReader>,
+        keys: Vec<Lookup<'k>>,
+        cache: &TableCache,
+        queue: &mut dyn Queue,
+    ) -> Result<()> {
+        let (mut located, mut waits) = (Vec::new(), PendingLoads::new());
+        for sought in keys {
+            let Some(reader) = run.table_for(sought.key) else {
+                self.missing.push(sought);
+                continue;
+            };
+            match reader.known(sought.hash, sought.key) {
+                IndexLookup::NotPresent => self.missing.push(sought),
+                IndexLookup::Candidates(blocks) => located.push((&**reader, sought, blocks)),
+                IndexLookup::NotLoaded(part) => waits.add(reader, part, sought.key, sought),
+            }
+        }
+        let is_complete = waits.is_empty();
+        waits.load(cache, queue, &mut |reader, _, sought, blocks| located.push((reader, sought, blocks)))?;
+        if !is_complete {
+            located.sort_unstable_by_key(|(_, sought, _)| sought.key);
+        }
+        located.into_iter().for_each(|(reader, sought, blocks)| self.look_in(reader, sought, blocks));
+        Ok(())
+    }
+
+    /// Adds a key, which is not below those before, with its candidate blocks.
+    fn look_in(&mut self, reader: &'v TableReader, sought: Lookup<'k>, blocks: Candidates) {
+        reader.reads.increment();
+        let last = self.looks.back_mut().filter(|last| ptr::eq(last.reader, reader) && last.block == blocks.first);
+        match last {
+            Some(last) => last.keys.push((sought, blocks)),
+            None => self.looks.push_back(BlockLookup { reader, block: blocks.first, keys: vec![(sought, blocks)] }),
+        }
+    }
+
+    /// Requests as many blocks as may be in flight.
+    fn ask(&mut self, lsm: &Lsm, reads: &mut Reads<'_, BlockLookup<'v, 'k>>) -> Result<()> {
+        while let Some(look) = self.looks.pop_front() {
+            let table = look.reader.table();
+            let Some(memory) = self.memory(lsm, table, reads)? else {
+                self.looks.push_front(look);
+                break;
+            };
+            let (file, offset, len) = (table.file().clone(), table.block_at(look.block), table.block_size());
+            reads.ask(look, file, offset, len, memory);
+        }
+        Ok(())
+    }
+
+    /// A buffer for one more block of a table, beside those that are being read. `None` if a buffer comes free when one
+    /// of these reads has ended.
+    fn memory(&mut self, lsm: &Lsm, table: &Table, reads: &Reads<'_, BlockLookup<'v, 'k>>) -> Result<Option<Block>> {
+        let most = if table.bytes_for_a_block() > PAGE { IN_FLIGHT_OF_SLABS } else { IN_FLIGHT };
+        if reads.in_flight() >= most {
+            return Ok(None);
+        }
+        if let Some(memory) = self.free.pop().filter(|memory| memory.len() >= table.bytes_for_a_block()) {
+            return Ok(Some(memory));
+        }
+        reads.lease(&lsm.files.environment().memory, table.size_for_a_block())
+    }
+
+    /// Looks for keys in their block, which was read. The block is released before `found` is called, as `found` may
+    /// call the database.
+    fn resume(&mut self, look: BlockLookup<'v, 'k>, mut memory: Block, found: &mut VisitValue<'_>) -> Result<()> {
+        let (table, number) = (look.reader.table(), look.block);
+        let block = table.parse(number, &mut memory)?;
+        self.answers.clear();
+        for (sought, mut left) in look.keys {
+            let goes_on = match block.find(sought.key).map_err(|e| table.damaged(number, e))? {
+                BlockSearch::Found(value) => {
+                    self.answers.push(sought.number, value);
+                    continue;
+                }
+                BlockSearch::Within => false,
+                BlockSearch::Before => left.go_down(),
+                BlockSearch::After => left.go_up(),
+            };
+            if goes_on {
+                self.looks.push_front(BlockLookup {
+                    reader: look.reader,
+                    block: left.first,
+                    keys: vec![(sought, left)],
+                });
+            } else {
+                look.reader.count_false_positive();
+                self.missing.push(sought);
+            }
+        }
+        self.free.extend(Some(memory).filter(Reads::<()>::may_keep));
+        self.answers.deliver(found);
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! Automatic choice of the index kind: the one with the least cost for a table, by its bytes and its expected reads
+//! (decision 11, "Index").
+
+use ecotone_substrate::limits::PAGE;
+use ecotone_sys::chunk::CELL_BYTES;
+
+use crate::table::{
+    boundaries::Boundaries,
+    index::{Built, IndexKind, IndexOptions, build_kind},
+};
+
+/// Builds an index of each kind, and gives the one with the least cost; of equal ones the simplest.
+pub(super) fn build(
+    boundaries: &Boundaries,
+    block: usize,
+    IndexOptions { error, read_frequency, .. }: IndexOptions,
+) -> Built {
+    let blocks = boundaries.bounds().len() * block;
+    let built = IndexKind::ALL.into_iter().filter_map(|kind| build_kind(boundaries, block, kind, error));
+    let cheapest = built.min_by(|a, b| cost(a, blocks, read_frequency).total_cmp(&cost(b, blocks, read_frequency)));
+    cheapest.expect("any blocks can have a single index")
+}
+
+/// The cost of an index of a table with `blocks` bytes of blocks, in bytes. Memory that the index does not take can
+/// cache blocks of the keyspace, and a cached byte saves the reads of one byte at the mean frequency. So one extra
+/// block read per key of the table costs all of its blocks, times the read frequency.
+fn cost(built: &Built, blocks: usize, read_frequency: f64) -> f64 {
+    let reads = read_frequency * blocks as f64;
+    // A partition takes memory, or is read with each key.
+    let partitions = ((built.partitions.len() * PAGE) as f64).min(reads);
+    built.bytes.len().max(CELL_BYTES) as f64 + partitions + built.in_vain * reads
+}

@@ -1,0 +1,33 @@
+//! Chooses the runs whose records a conversion to pages takes (A8; decision 14, "Side-split and down-split").
+
+use crate::{
+    manifest::{PagedRange, RunId},
+    version::{Run, TableMeta, Version},
+};
+
+/// How many of a range's records a conversion moves into the page tier.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Split {
+    /// All visible records.
+    #[default]
+    Side,
+    /// The visible records of the oldest run alone. Those of younger runs stay above it.
+    Down,
+}
+
+impl<T: TableMeta> Version<T> {
+    /// The runs and levels that a conversion takes in a fragment, from young to old. Each has tables there.
+    pub(crate) fn conversion_inputs<'v>(
+        &'v self,
+        split: Split,
+        paged_range: Option<&'v PagedRange>,
+        range: (&[u8], &[u8]),
+    ) -> Vec<(RunId, &'v Run<T>)> {
+        let mut taken: Vec<_> =
+            self.visible_runs_in(paged_range).filter(|(_, run)| !run.within(range).is_empty()).collect();
+        if split == Split::Down {
+            taken.drain(..taken.len().saturating_sub(1));
+        }
+        taken
+    }
+}

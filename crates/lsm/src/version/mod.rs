@@ -1,0 +1,140 @@
+//! A version: the open tables of a keyspace at one moment, by run and level, and its paged ranges. It is immutable.
+//! Readers search one version, and each edit of the manifest makes a new one that shares the unchanged runs (decision
+//! 11, "Shape"; decision 12, invariant 10).
+
+mod conversion_inputs;
+mod run;
+pub(crate) mod super_version;
+mod targets;
+#[cfg(test)]
+pub(super) mod tests;
+pub(crate) mod version_set;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use ecotone_substrate::table::FileRef;
+
+use crate::manifest::{InvalidEdit, LevelManifest, PagedRange, PagedRanges, RunId};
+pub use crate::version::conversion_inputs::Split;
+pub(crate) use crate::version::run::Run;
+
+type Open<'t, T> = BTreeMap<FileRef, &'t Arc<T>>;
+
+/// The properties of a table that a version needs.
+pub(crate) trait TableMeta {
+    /// Its file.
+    fn file(&self) -> FileRef;
+    /// Its first key.
+    fn first(&self) -> &[u8];
+    /// Its last key, which is not below the first.
+    fn last(&self) -> &[u8];
+    /// Bytes of its file.
+    fn bytes(&self) -> u64;
+    /// Its number of records, tombstones included, and its number of tombstones.
+    fn records(&self) -> (u64, u64);
+    /// Estimated share of the table in a key range, the upper bound excluded.
+    fn share(&self, range: (&[u8], &[u8])) -> f64;
+    /// Estimated bytes in a key range.
+    fn bytes_within(&self, range: (&[u8], &[u8])) -> u64 {
+        (self.bytes() as f64 * self.share(range)) as u64
+    }
+    /// How often a block of it was read for a key that it does not have.
+    fn false_positive_reads(&self) -> u64;
+}
+
+/// Runs of level 0 and levels, from young to old. The newest record of a key is in the first run that has the key. In
+/// paged ranges the older runs may be superseded.
+#[derive(Debug)]
+pub(crate) struct Version<T> {
+    runs: Box<[(RunId, Run<T>)]>,
+    paged_ranges: Arc<PagedRanges>,
+}
+
+impl<T: TableMeta> Version<T> {
+    /// The version of a keyspace without tables.
+    pub(crate) fn empty() -> Version<T> {
+        Version { runs: Box::default(), paged_ranges: Arc::default() }
+    }
+
+    /// The version that follows this one when the keyspace has the tables of `structure`: tables of this version, and
+    /// `fresh` ones.
+    ///
+    /// # Errors
+    /// If ranges within a run or level overlap.
+    ///
+    /// # Panics
+    /// If a table is neither here nor fresh.
+    pub(crate) fn after(&self, structure: &LevelManifest, fresh: &[Arc<T>]) -> Result<Version<T>, InvalidEdit> {
+        let open: Open<'_, T> = self.tables().chain(fresh).map(|table| (table.file(), table)).collect();
+        let run = |(run_id, files)| Ok((run_id, self.run_of(run_id, files, &open)?));
+        Ok(Version {
+            runs: structure.runs().map(run).collect::<Result<_, _>>()?,
+            paged_ranges: structure.paged_ranges().clone(),
+        })
+    }
+
+    /// A run of these tables. It is shared with this version if the tables are the same.
+    fn run_of(&self, run_id: RunId, files: &BTreeSet<FileRef>, open: &Open<'_, T>) -> Result<Run<T>, InvalidEdit> {
+        match self.run(run_id) {
+            Some(same) if same.tables().len() == files.len() && same.files().all(|file| files.contains(&file)) => {
+                Ok(same.clone())
+            }
+            _ => Run::of(files.iter().map(|file| open[file].clone()).collect()),
+        }
+    }
+
+    /// The same version without runs that are younger than one.
+    pub(crate) fn without_younger(&self, youngest: RunId) -> Version<T> {
+        let older =
+            self.runs.iter().filter(|(run_id, _)| *run_id >= youngest).map(|(run_id, run)| (*run_id, run.clone()));
+        Version { runs: older.collect(), paged_ranges: self.paged_ranges.clone() }
+    }
+
+    /// All runs and levels, from young to old. Reads search a key in this order.
+    pub(crate) fn runs(&self) -> impl DoubleEndedIterator<Item = (RunId, &Run<T>)> {
+        self.runs.iter().map(|(run_id, run)| (*run_id, run))
+    }
+
+    /// The visible runs of a key, from young to old. In a paged range these are the runs above `superseded_from`
+    /// (decision 14, "Shape").
+    #[inline]
+    pub(crate) fn visible_runs(&self, key: &[u8]) -> impl Iterator<Item = &Run<T>> {
+        self.visible_runs_in(self.paged_ranges.at(key)).map(|(_, run)| run)
+    }
+
+    /// The visible runs in a paged range, or all for `None`.
+    pub(crate) fn visible_runs_in<'v>(
+        &'v self,
+        paged_range: Option<&'v PagedRange>,
+    ) -> impl Iterator<Item = (RunId, &'v Run<T>)> {
+        self.runs().take_while(move |(run_id, _)| paged_range.is_none_or(|paged_range| paged_range.is_visible(*run_id)))
+    }
+
+    /// Tables of which all records are superseded if these are the paged ranges.
+    pub(crate) fn fully_superseded<'v>(&'v self, paged_ranges: &'v PagedRanges) -> impl Iterator<Item = &'v Arc<T>> {
+        let spent_of = move |(run_id, run): (RunId, &'v Run<T>)| {
+            let is_spent = move |table: &&Arc<T>| paged_ranges.supersedes_all(run_id, table.first(), table.last());
+            run.tables().iter().filter(is_spent)
+        };
+        self.runs().flat_map(spent_of)
+    }
+
+    /// The ranges in which some runs are superseded.
+    pub(crate) fn paged_ranges(&self) -> &Arc<PagedRanges> {
+        &self.paged_ranges
+    }
+
+    /// A run or level, if it has tables.
+    pub(crate) fn run(&self, run_id: RunId) -> Option<&Run<T>> {
+        let at = self.runs.binary_search_by_key(&run_id, |(run_id, _)| *run_id).ok()?;
+        Some(&self.runs[at].1)
+    }
+
+    /// All tables.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.runs.iter().flat_map(|(_, run)| run.tables())
+    }
+}
