@@ -29,7 +29,7 @@ lint:
     cargo clippy --workspace --all-targets -- -D warnings
     cargo clippy -p ecotone --features bugs --all-targets -- -D warnings
 
-# The documentation of the house in target/doc, what is private included; the library's as its users see it
+# The documentation of the code in target/doc, what is private included; the library's as its users see it
 docs:
     cargo doc --workspace --exclude ecotone --no-deps --document-private-items
     cargo doc -p ecotone --no-deps

@@ -1,6 +1,6 @@
 //! The background controller of a keyspace. It takes the next task, from a hint or from the policy, and runs it step by
 //! step in one background job. A step is one conversion small enough for more urgent jobs to come between. Pauses keep
-//! the job within its share of the time (decision 14, "Rate", "Looks", "Idle").
+//! the job within its share of the time (adaptive.md, "Controller").
 
 use std::{
     sync::{Arc, OnceLock, Weak},

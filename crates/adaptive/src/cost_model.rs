@@ -1,5 +1,5 @@
 //! The cost model: what scans lose by reading several runs, and what it costs to convert a range. Both are in
-//! nanoseconds, so that the policy can compare them (decision 14, "Price").
+//! nanoseconds, so that the policy can compare them (adaptive.md, "Cost model").
 
 use std::ops::Range;
 
@@ -14,8 +14,8 @@ const READ: f64 = 20_000.0;
 const MERGED_RECORD: f64 = 60.0;
 const SUPERSEDED_RECORD: f64 = 130.0;
 /// Nanoseconds that a read request of a scan costs more for pages than for one run. Pages are not full, end with each
-/// segment, and take more work to search (`docs/performance.md`, "Pages that do not pay"). In memory both cost the
-/// same.
+/// segment, and take more work to search (`docs/history/performance-log.md`, "Pages that do not pay"). In memory both
+/// cost the same.
 const PAGE_READ_OVERHEAD: f64 = 12_000.0;
 /// Nanoseconds that one more run costs a scan.
 pub(super) const EXTRA_RUN: f64 = SEEK + READ;

@@ -1,4 +1,5 @@
-//! Hints of how ranges will be used (decision 14, "Hints"). They are kept in memory alone, like advice to a kernel.
+//! Hints of how ranges will be used (adaptive.md, "Controller"). They are kept in memory alone, like advice to a
+//! kernel.
 
 use std::ops::Bound;
 

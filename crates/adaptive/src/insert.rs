@@ -1,5 +1,5 @@
 //! How flushed records of a range that is pages alone get into the pages: at once, or through a run above the pages
-//! that is converted later (A10; decision 14, "Writing").
+//! that is converted later (A10; adaptive.md, "Flush").
 
 use ecotone_engine::contract::Hint;
 

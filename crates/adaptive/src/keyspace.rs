@@ -30,7 +30,7 @@ pub(super) struct AdaptiveKeyspace {
 }
 
 impl AdaptiveKeyspace {
-    /// Checkpoints the lsm and the tree at one position of the log (decision 15, invariant 20).
+    /// Checkpoints the lsm and the tree at one position of the log (adaptive-protocol.md, invariant 20).
     pub(super) fn take_checkpoint(&self) -> Result<EngineCheckpoint> {
         let ((checkpoint, structure), lsm, paged_ranges) = self.lsm.checkpoint_with(|| self.tree.begin_checkpoint());
         let tree = self.tree.end_checkpoint(checkpoint)?;

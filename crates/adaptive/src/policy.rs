@@ -1,6 +1,7 @@
 //! The adaptation policy. It chooses the next range to convert: to pages, to one run of tables, or back to tables. A
 //! conversion to pages or to one run has to be paid for by the read cost of scans, except in an idle keyspace. A paged
-//! range that scans have left goes back to tables (decision 14, "Price", "Caution", "Hints", "Idle", "Going back").
+//! range that scans have left goes back to tables (adaptive.md, "Cost model" and "Back-off" and "Controller" and
+//! "Converting to tables").
 
 use std::cell::OnceCell;
 

@@ -1,4 +1,4 @@
-//! Splits a candidate range into parts that the policy converts separately (decision 14, "Merging").
+//! Splits a candidate range into parts that the policy converts separately (adaptive.md, "Merging to one run").
 
 use ecotone_lsm::{Split, pages::tier::RangeSize, store::Lsm};
 

@@ -1,4 +1,4 @@
-//! Salvage of an adaptive keyspace: reads the records of its tables and pages that are still readable (decision 7,
+//! Salvage of an adaptive keyspace: reads the records of its tables and pages that are still readable (repair.md,
 //! "Tables and pages").
 
 use std::fmt;

@@ -358,7 +358,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Creates an unwritten keyspace by one manifest that allocates its id and names it (decision 18, invariant 1).
+    /// Creates an unwritten keyspace by one manifest that allocates its id and names it (memory-and-keyspaces.md,
+    /// invariant 1).
     fn create_state(&self, manifest: &mut Manifest, name: &str, creation: &CreateOptions) -> Result<KeyspaceState> {
         let CreateOptions { engine, logged, settings } = creation;
         let family = family(&self.families, engine)?;

@@ -1,6 +1,5 @@
 //! Background work while nothing is written. It flushes the writes that only the log has, and tombstones that keep much
-//! dead data in files. So disk space is freed and the next open has little to replay (decision 16, "When nobody does
-//! anything").
+//! dead data in files. So disk space is freed and the next open has little to replay (lsm.md, "Idle keyspaces").
 
 use std::sync::Arc;
 

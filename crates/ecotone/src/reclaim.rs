@@ -1,4 +1,4 @@
-//! Log reclaim, step by step: one job at a time, and the size of each step (decision 1, "Log truncation").
+//! Log reclaim, step by step: one job at a time, and the size of each step (commit-and-recovery.md, "Log reclaim").
 
 use std::time::Duration;
 

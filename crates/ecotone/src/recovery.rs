@@ -125,8 +125,8 @@ fn recover(builder: &Builder, parts: Components, manifest: Manifest) -> Result<I
 /// Removes orphans: files of an interrupted creation or drop, and of earlier sessions.
 ///
 /// A manifest that allocates an id is durable before a file gets the id. So a file whose id this manifest has not
-/// allocated belongs to a later manifest, which was lost. Then nothing is removed (decision 1, "Files without a
-/// keyspace").
+/// allocated belongs to a later manifest, which was lost. Then nothing is removed (commit-and-recovery.md, "Structural
+/// records").
 fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
     let is_later = |file: &FileId| file.keyspace().is_some_and(|keyspace| keyspace >= manifest.next_keyspace);
     if let Some(later) = storage.list()?.into_iter().filter(is_later).min() {
@@ -153,7 +153,7 @@ fn open_unknown(spaces: &BTreeMap<u32, Opened>) -> Result<()> {
 }
 
 /// Removes the unnamed files of keyspaces that are not open: from a first write that was interrupted before its log
-/// record (decision 18, invariant 5), or from another change. Open engines remove their own.
+/// record (memory-and-keyspaces.md, invariant 5), or from another change. Open engines remove their own.
 fn remove_unnamed(storage: &dyn Storage, spaces: &BTreeMap<u32, Opened>) -> Result<()> {
     let mut named = BTreeMap::new();
     for (id, opened) in spaces {

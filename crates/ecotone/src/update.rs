@@ -1,9 +1,10 @@
 //! Atomic read-modify-write of a record.
 //!
 //! An update reads the record and writes it if no other write of the key came between. The version of the key's stripe
-//! proves that (decision 1, "Commit"). Other keys share the stripe, so a changed version only means that the key is
-//! read again. If the value is still the one that the closure got, its result is written without a second run. The
-//! engine of an unlogged hashed keyspace does all this by itself, without stripes (decision 10, "Operations").
+//! proves that (commit-and-recovery.md, "Commit path"). Other keys share the stripe, so a changed version only means
+//! that the key is read again. If the value is still the one that the closure got, its result is written without a
+//! second run. The engine of an unlogged hashed keyspace does all this by itself, without stripes (hash-protocol.md,
+//! "Operations").
 
 use ecotone_engine::{
     contract::{Engine, Hashed, Operation, UpdateAction},

@@ -180,16 +180,16 @@ pub enum Hint {
     WriteMostly,
 }
 
-/// The form of a range of an adaptive keyspace that is not in plain tables, or is about to change (AHA-tree; decision
-/// 14).
+/// The form of a range of an adaptive keyspace that is not in plain tables, or is about to change (AHA-tree;
+/// adaptive.md).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RangeShape {
     /// Its first key.
     pub lower: Vec<u8>,
     /// The end of the range, exclusive.
     pub upper: Vec<u8>,
-    /// `pages`; `pages under buffers`, with newer tables above the pages; `staged`, pages over which tables are merged
-    /// as if there were no pages; or a queued change: `to be pages`, `to be one run` of tables, `to be tables`.
+    /// `pages`; `pages below tables`, with newer tables above the pages; `merge on read`, pages whose records are
+    /// merged with those of all tables; or a queued change: `to be pages`, `to be one run` of tables, `to be tables`.
     pub shape: &'static str,
     /// Bytes of its pages.
     pub page_bytes: u64,

@@ -143,7 +143,7 @@ pub fn remove_orphans(storage: &dyn Storage, keyspace: u32, named: &[FileId]) ->
 
 impl Context {
     /// Begins the session, if it has not begun. Called before anything that carries its incarnation is written
-    /// (decision 17, invariant 13).
+    /// (commit-and-recovery.md, invariant 13).
     ///
     /// # Errors
     /// `NoSpace` if there is no space for a log segment.

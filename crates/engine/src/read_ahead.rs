@@ -19,7 +19,7 @@ pub const LARGEST_READ: usize = Size::Slab.bytes() / PAGE;
 pub const LONG_SCAN_PAGES: usize = 48;
 /// Scans after which the widths are recomputed, and older scans count half.
 const EPOCH: u32 = 1024;
-/// The cost of a request, in pages transferred (`docs/performance.md`).
+/// The cost of a request, in pages transferred (`docs/history/performance-log.md`).
 const REQUEST: f32 = 16.0;
 /// Flag in a stride: the next read is issued together with this one.
 const AHEAD: u8 = 0x80;

@@ -1,5 +1,5 @@
 //! The interface of the record cache: newest values of some keys in front of all data on disk, except for keys in
-//! memtables (decision 15, invariant 9).
+//! memtables (adaptive-protocol.md, invariant 9).
 
 use std::{fmt, sync::Arc};
 

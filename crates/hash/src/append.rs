@@ -1,5 +1,5 @@
 //! Appends a record to a hash chain. The record becomes the newest of its index entry, and addresses fall along the
-//! chain (decision 10, invariants 17 and 18).
+//! chain (hash-protocol.md, invariants 17 and 18).
 
 use ecotone_sys::epoch::Pin;
 

@@ -1,4 +1,4 @@
-//! Applies writes of logged keyspaces, which were admitted before (decision 9, "Durability, logged and not").
+//! Applies writes of logged keyspaces, which were admitted before (hash.md, "Logged and unlogged keyspaces").
 
 use ecotone_engine::contract::Operation;
 use ecotone_substrate::{Error, Seq, health::Health};

@@ -1,6 +1,6 @@
 //! The background controller of a hash keyspace. It schedules index growth, writing out the hot log, compaction, and
-//! merges of deltas into the base runs, and it delays writers while compaction is behind (decision 9, "Compaction,
-//! budgets, back-pressure").
+//! merges of deltas into the base runs, and it delays writers while compaction is behind (hash.md, "Back-pressure and
+//! space").
 
 use std::{sync::Arc, time::Duration};
 
@@ -374,7 +374,7 @@ impl Hash {
     }
 
     /// Frees the index entries of records truncated below `until`, and sweeps links to read-cache entries, once all
-    /// threads have seen the new BEGIN (decision 10, invariant 21).
+    /// threads have seen the new BEGIN (hash-protocol.md, invariant 21).
     pub(crate) fn clear_entries(&self, until: Address) {
         while self.log.bounds().clearable() < until {
             self.domain.drain();

@@ -1,5 +1,5 @@
-//! The disk budget of a keyspace (H12; decision 9, "Compaction, budgets, back-pressure"). Files reserve from the budget
-//! before they reserve disk space, so the keyspace never exceeds it.
+//! The disk budget of a keyspace (H12; hash.md, "Back-pressure and space"). Files reserve from the budget before they
+//! reserve disk space, so the keyspace never exceeds it.
 
 use std::{collections::HashMap, sync::Arc};
 

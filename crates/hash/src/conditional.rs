@@ -1,5 +1,5 @@
 //! Conditional insert (H7): writes a key, or caches a value that was read, only if nothing was written since the search
-//! (decision 10, invariants 23 to 25).
+//! (hash-protocol.md, invariants 23 to 25).
 
 use ecotone_substrate::bug;
 use ecotone_sys::{epoch::Pin, words::WORD};

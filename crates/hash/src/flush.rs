@@ -1,4 +1,4 @@
-//! Flush: makes applied writes durable in the files (decision 9, "Durability, logged and not").
+//! Flush: makes applied writes durable in the files (hash.md, "Logged and unlogged keyspaces").
 
 use ecotone_substrate::{Result, Seq};
 

@@ -1,6 +1,6 @@
 //! The files of a keyspace and the changes of its structure. A change follows this order: new files and their names are
 //! synced; one log record installs the edit; the edit becomes visible; obsolete files are removed once that record is
-//! synced (decision 4, "The life of a table"; decision 9, "Recovery and the order of deletion").
+//! synced (commit-and-recovery.md, "Structural records"; hash.md, "Recovery").
 
 use std::{ops::Deref, sync::Arc};
 

@@ -1,5 +1,6 @@
 //! The hash engine. A keyspace consists of a hot log of recent records, a hash index over it, a read cache of records
-//! that are often read from files, and a cold tier of runs in hash order (decisions 9 and 10, `docs/format/hash.md`).
+//! that are often read from files, and a cold tier of runs in hash order (hash.md, hash-protocol.md,
+//! `docs/format/hash.md`).
 
 #![cfg_attr(all(test, feature = "loom"), expect(dead_code, reason = "the models use a part of it"))]
 

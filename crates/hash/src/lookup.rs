@@ -1,5 +1,5 @@
 //! Searches. A search starts at the index entry of its key, follows the chain through the read cache and the hot log in
-//! memory, and continues on disk: in pages of the hot log, then in the cold tier (decision 10, "Positions of an
+//! memory, and continues on disk: in pages of the hot log, then in the cold tier (hash-protocol.md, "Positions of an
 //! operation").
 
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! The memory share of a keyspace, and how the hot log and the read cache divide it (decision 9, "Hot log and read
-//! cache share the memory").
+//! The memory share of a keyspace, and how the hot log and the read cache divide it (hash.md, "Memory tuner").
 
 use std::{
     cell::Cell,

@@ -1,5 +1,5 @@
 //! Divides the frames of a keyspace between hot log and read cache: the one that would have saved more with a little
-//! more memory gets it from the other (decision 9, "Split").
+//! more memory gets it from the other (hash.md, "Memory tuner").
 //!
 //! Two ghost lists estimate the gains. The one of the read cache remembers its misses; the one of the hot log remembers
 //! the keys that compaction took last.

@@ -1,5 +1,4 @@
-//! Merge operations: changes that need no closure, applied in place if possible (decision 9, "The contracts that
-//! change").
+//! Merge operations: changes that need no closure, applied in place if possible (hash.md, "Operations").
 
 use ecotone_engine::merge::Merge;
 use ecotone_substrate::Result;

@@ -1,5 +1,5 @@
 //! Read-modify-write without latches: the new value replaces the record that was read if that is still the newest, else
-//! the operation starts again (H10; decision 10, "Operations").
+//! the operation starts again (H10; hash-protocol.md, "Operations").
 
 use ecotone_engine::contract::{UpdateAction, UpdateFn};
 use ecotone_substrate::{Result, bug};

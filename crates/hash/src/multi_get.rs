@@ -1,6 +1,6 @@
 //! Reads many keys at once. Batches of keys are searched in memory in three passes with prefetching, so that the memory
-//! stalls of a batch overlap; the remaining keys are read from disk with many requests in flight (H9; decision 9,
-//! "Reading many at once").
+//! stalls of a batch overlap; the remaining keys are read from disk with many requests in flight (H9; hash.md,
+//! "Operations").
 
 use ecotone_engine::deferred_results::DeferredResults;
 use ecotone_substrate::{Result, bug, storage::Storage};

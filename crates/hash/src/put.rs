@@ -1,4 +1,4 @@
-//! Writes to unlogged keyspaces, including admission (decision 9, "The contracts that change").
+//! Writes to unlogged keyspaces, including admission (hash.md, "Operations").
 
 use ecotone_engine::contract::Operation;
 use ecotone_substrate::Result;

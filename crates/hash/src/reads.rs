@@ -1,4 +1,4 @@
-//! Runs searches that continue on disk concurrently, with many requests in flight (decision 9, "Reading many at once").
+//! Runs searches that continue on disk concurrently, with many requests in flight (hash.md, "Operations").
 
 use ecotone_substrate::{
     Result,

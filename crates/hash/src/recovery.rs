@@ -1,5 +1,5 @@
-//! Recovery of a keyspace: opens its segments and runs, and builds the index over the records in the segments (decision
-//! 9, "Recovery and the order of deletion").
+//! Recovery of a keyspace: opens its segments and runs, and builds the index over the records in the segments (hash.md,
+//! "Recovery").
 
 use std::sync::Arc;
 

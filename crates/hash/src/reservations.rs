@@ -1,4 +1,5 @@
-//! Reservations of memory for appends: frames ahead of the log's end, and overflow buckets (decision 10, invariant 10).
+//! Reservations of memory for appends: frames ahead of the log's end, and overflow buckets (hash-protocol.md, invariant
+//! 10).
 
 use std::{fmt, sync::Arc, time::Duration};
 

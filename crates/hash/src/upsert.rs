@@ -1,4 +1,4 @@
-//! Blind writes: a key gets a value or a tombstone, in place or as a new record (decision 10, "Operations").
+//! Blind writes: a key gets a value or a tombstone, in place or as a new record (hash-protocol.md, "Operations").
 
 use ecotone_substrate::bug;
 use ecotone_sys::epoch::Pin;
@@ -24,7 +24,7 @@ impl Hash {
     }
 
     /// Replaces the value of the newest record of a key in place. If that is not possible, seals the record, so that no
-    /// other thread can replace it either, and the key's next record is appended (decision 10, invariant 6).
+    /// other thread can replace it either, and the key's next record is appended (hash-protocol.md, invariant 6).
     fn replace_or_seal(&self, address: Address, record: Record<'_>, value: Option<&[u8]>) -> bool {
         let mutable = address >= self.log.bounds().read_only();
         if !mutable && address < self.log.bounds().safe() {

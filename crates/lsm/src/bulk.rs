@@ -1,5 +1,5 @@
 //! Sorted bulk load: ascending records are written as tables straight into the last level, and each table is installed
-//! when it is full (decision 11, "The contracts that change", 2).
+//! when it is full (lsm.md, "Manual compaction and bulk load").
 
 use std::{iter, ops::Bound, sync::Arc};
 

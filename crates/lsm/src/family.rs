@@ -106,8 +106,8 @@ impl Tuning {
 }
 
 impl LsmFamily {
-    /// For tests: an LSM engine that flushes often, into small tables, and checks its reads (decision 15, "The
-    /// ledger").
+    /// For tests: an LSM engine that flushes often, into small tables, and checks its reads (adaptive-protocol.md, "The
+    /// read checker").
     #[doc(hidden)]
     pub fn tiny() -> LsmFamily {
         LsmFamily { tuning: Some(Tuning::TINY), has_read_checker: true, ..LsmFamily::default() }

@@ -1,5 +1,5 @@
 //! Idle work: while a keyspace is not used, L0 is compacted into the levels, so that later reads have fewer runs to
-//! search; and tombstones are compacted, so that deleted space comes back (decision 16, "When nobody does anything").
+//! search; and tombstones are compacted, so that deleted space comes back (lsm.md, "Idle keyspaces").
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The LSM engine: a log-structured merge tree. Writes go into memtables; flushes write these as sorted tables into
 //! runs of L0; compactions merge the runs into levels. Small indexes find the blocks of a table. Optionally a page
-//! tier, which another engine keeps, holds the oldest records of some ranges below the tables (decisions 11 and 12,
+//! tier, which another engine keeps, holds the oldest records of some ranges below the tables (lsm.md, lsm-protocol.md,
 //! `docs/format/lsm.md`).
 
 pub mod blob;

@@ -1,6 +1,6 @@
 //! The state of one LSM keyspace, and how its records are written and read. A write reserves memory, then goes into the
 //! active memtable. A read looks in the memtables, then in the record cache, then in the tables from young to old, then
-//! in the page tier (decision 11, "Reading"; decision 12, invariants 1 to 4).
+//! in the page tier (lsm.md, "Reading"; lsm-protocol.md, invariants 1 to 4).
 
 use std::{array, sync::Arc};
 
@@ -56,7 +56,7 @@ pub struct Lsm {
     pub(super) tuning: Tuning,
     /// Held during a flush, across its I/O. A thread that has waited for the lock checks again whether its flush is
     /// still needed. The holder schedules the background job when it releases the lock, as that job only tries the lock
-    /// (decision 16, invariants 14 and 17).
+    /// (compaction-pace.md, invariants 14 and 17).
     pub(super) flush_lock: JobLock,
     /// Held during a compaction, a conversion or a bulk load, across its I/O, likewise. Taken before `flush_lock`.
     pub(super) compaction_lock: JobLock,

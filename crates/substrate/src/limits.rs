@@ -38,8 +38,8 @@ pub const MIN_BUDGET: usize = 16 << 20;
 pub const MAX_PAGES: u32 = u32::MAX - 1;
 
 /// Limit of the log's weight, the bytes of distinct records in it, for a memory budget. It is 0.8 of the write cache,
-/// which is three eighths of the budget, so that replay has memory for everything that it makes dirty (decision 1, "Log
-/// truncation").
+/// which is three eighths of the budget, so that replay has memory for everything that it makes dirty
+/// (commit-and-recovery.md, "Log reclaim").
 pub const fn log_limit(budget: usize) -> u64 {
     (budget as u64) / 10 * 3
 }

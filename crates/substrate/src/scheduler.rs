@@ -4,7 +4,7 @@
 //! effect, one after the other, so that a simulated history is a function of its seed.
 //!
 //! If there are more than two threads, two are kept for jobs more urgent than compaction, since writers wait for
-//! flushes (decision 16, invariant 13).
+//! flushes (compaction-pace.md, invariant 13).
 //!
 //! A thread without work sleeps until there is some. *Ticks* come once a second. They end after a minute in which
 //! nothing was spawned and no tick had anything to do, so that an unused database costs nothing. The next use [wakes

@@ -12,7 +12,7 @@ use std::{
 /// Delays are collected to this many nanoseconds, since a sleep costs two switches of the thread and is never much
 /// shorter than 100 µs.
 const PORTION: u64 = 500_000;
-/// Longest sleep, in nanoseconds: one thread does not pay for all others (decision 16, invariant 16).
+/// Longest sleep, in nanoseconds: one thread does not pay for all others (compaction-pace.md, invariant 16).
 const LONGEST_SLEEP: u64 = 20_000_000;
 /// Longest delay of one write, in nanoseconds.
 const LONGEST: f64 = 10_000_000.0;

@@ -1,4 +1,4 @@
-//! How long a thread that waits for the disk yields to other threads before it sleeps (decision 13).
+//! How long a thread that waits for the disk yields to other threads before it sleeps (waiting.md).
 
 use std::thread;
 

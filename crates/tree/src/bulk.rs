@@ -1,4 +1,4 @@
-//! Sorted bulk load: writes full pages into free space, one chunk of records at a time (decision 2, "Bulk load").
+//! Sorted bulk load: writes full pages into free space, one chunk of records at a time (tree.md, "Bulk load").
 
 use ecotone_engine::{bulk::ascends, contract::Record};
 use ecotone_substrate::{Result, limits::PAGE};

@@ -1,5 +1,5 @@
-//! Claims on base pages. A claim gives one background operation exclusive use of a segment (decision 2, invariants 6
-//! and 8).
+//! Claims on base pages. A claim gives one background operation exclusive use of a segment (tree-protocol.md,
+//! invariants 6 and 8).
 
 use std::{
     collections::{HashMap, hash_map::Entry},

@@ -1,5 +1,5 @@
 //! Clears a range of keys in the page tier and pins its bounds, so that the range has segments of its own. The adaptive
-//! engine does this before it converts tables to pages (decision 14, "Turning tables into pages").
+//! engine does this before it converts tables to pages (adaptive.md, "Converting to pages").
 
 use std::time::Duration;
 

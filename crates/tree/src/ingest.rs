@@ -1,5 +1,5 @@
 //! Ingests ascending records into pages, over the records that the pages hold. The adaptive engine converts tables to
-//! pages this way (decision 14, "Turning tables into pages").
+//! pages this way (adaptive.md, "Converting to pages").
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Installs changes of a tree's structure: appends one log record, updates the index, and frees replaced pages
-//! (decision 2, invariants 3 and 7). Also takes checkpoints of the index.
+//! (tree-protocol.md, invariants 3 and 7). Also takes checkpoints of the index.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 

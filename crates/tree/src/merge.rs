@@ -147,7 +147,7 @@ pub(crate) struct ChangedPages {
 }
 
 /// Puts each dirty record into the page that has its key. New keys go into the base page while they fit, then into the
-/// overflow page (decision 2, invariant 1).
+/// overflow page (tree-protocol.md, invariant 1).
 pub(crate) fn write_out<'d>(
     base: &Page<'_>,
     overflow: Option<&Page<'_>>,

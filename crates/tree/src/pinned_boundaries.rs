@@ -1,5 +1,5 @@
 //! Pinned boundaries: fences that reorganisation keeps and does not merge across. They are the bounds of the adaptive
-//! engine's paged ranges (decision 15, invariant 16).
+//! engine's paged ranges (adaptive-protocol.md, invariant 16).
 
 use std::collections::BTreeSet;
 

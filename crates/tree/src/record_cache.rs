@@ -1,5 +1,5 @@
 //! The tree's record cache as a clean read cache for other engines: every record in it is also stored elsewhere, and
-//! none is dirty (decision 15, invariant 9).
+//! none is dirty (adaptive-protocol.md, invariant 9).
 
 use std::sync::Arc;
 

@@ -396,8 +396,8 @@ impl Tree {
         Some(claimed)
     }
 
-    /// Claims all base pages of a segment (decision 5, invariant 11). Returns the segment as the index has it now;
-    /// `None` if one of its pages is claimed already, or if the index does not have the segment any more.
+    /// Claims all base pages of a segment (tree-protocol.md, invariant 11). Returns the segment as the index has it
+    /// now; `None` if one of its pages is claimed already, or if the index does not have the segment any more.
     pub(crate) fn claim_segment(&self, claim: &mut Claim<'_>, at: &SegmentRange) -> Option<SegmentRange> {
         if !claim.try_add(at.segment.base_pages()) {
             return None;

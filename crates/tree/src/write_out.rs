@@ -1,4 +1,4 @@
-//! Write-out: writes dirty records into their pages, segment by segment, in key order (T4; decision 2, "Write-out").
+//! Write-out: writes dirty records into their pages, segment by segment, in key order (T4; tree.md, "Write-out").
 //!
 //! A batch claims segments, takes their dirty records, reads their pages, and merges. Changed pages are written in
 //! place through the double-write area; new overflow pages go into free space. Segments that are too full are
@@ -378,7 +378,7 @@ impl Tree {
     }
 
     /// Drops pages from the page cache. Must be called after pages are written, before anything relies on the new
-    /// content (decision 8, invariant 17).
+    /// content (tree-protocol.md, invariant 17).
     fn forget_pages(&self, pages: &[u32]) {
         pages.iter().for_each(|page| self.pages.forget(self.page_id(*page)));
     }
@@ -399,7 +399,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The sequence of a data page that is written now (decision 7, "Which page is current"). It never decreases, not
+    /// The sequence of a data page that is written now (repair.md, "Which page is current"). It never decreases, not
     /// even after a power failure, and every open raises it. The caller holds claims on the page or on the pages that
     /// it replaces.
     pub(crate) fn page_sequence(&self) -> Seq {

@@ -1,5 +1,6 @@
 //! Per-cell scan cost, and the outcome of the last conversion. A conversion that did not pay back doubles the back-off
-//! of the cell: the next one has to be worth more. One that paid back halves it (decision 14, "Price", "Caution").
+//! of the cell: the next one has to be worth more. One that paid back halves it (adaptive.md, "Cost model" and
+//! "Back-off").
 
 /// Maximum back-off.
 const MAX_BACKOFF: f64 = 64.0;

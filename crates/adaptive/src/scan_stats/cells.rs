@@ -1,5 +1,5 @@
-//! The key space divided into cells, finer where scans lose more, or where more scans begin (decision 14, "Finding hot
-//! ranges").
+//! The key space divided into cells, finer where scans lose more, or where more scans begin (adaptive.md, "Scan
+//! statistics").
 
 use std::{mem, ops::Range};
 

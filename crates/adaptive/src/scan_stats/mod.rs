@@ -1,7 +1,7 @@
 //! Scan statistics: how often scans start in a range, and how much they lose there by reading several runs. The key
 //! space is divided into cells, finer where scans lose more. The policy asks here which ranges are candidates for a
-//! conversion, which are hot, and which have become cold (decision 14, "Finding hot ranges", "Price", "Caution", "Going
-//! back").
+//! conversion, which are hot, and which have become cold (adaptive.md, "Scan statistics" and "Cost model" and
+//! "Back-off" and "Converting to tables").
 
 mod cell_stats;
 mod cells;

@@ -85,7 +85,7 @@ fn a_range_of_which_something_was_deleted_has_that_above_it() {
 }
 
 /// An intra-L0 merge drops a superseded record, of which the pages have a newer one: the merged run is newer than
-/// `superseded_from`, which would make the record visible again (decision 15, invariant 7).
+/// `superseded_from`, which would make the record visible again (adaptive-protocol.md, invariant 7).
 #[test]
 fn what_does_not_count_is_left_out_where_small_runs_become_one() {
     let options = AdaptiveOptions { insert: Insert::Batch, adapt: 0, ..AdaptiveOptions::default() };

@@ -1,4 +1,4 @@
-//! Ranges that become pages one run or level at a time (A8; decision 14, "Side-split and down-split").
+//! Ranges that become pages one run or level at a time (A8; adaptive.md, "Converting to pages").
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The throttle: the share of the time in which a keyspace adapts (decision 14, "Rate").
+//! The throttle: the share of the time in which a keyspace adapts (adaptive.md, "Controller").
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! A keyspace whose engine is opened on first use (decision 18).
+//! A keyspace whose engine is opened on first use (memory-and-keyspaces.md).
 //!
 //! A keyspace is *unwritten* until its first write: it has no files, and every read finds nothing. The first write
 //! creates the engine and its files. A keyspace of an earlier session is *stored*: only its engine checkpoint is known.
@@ -170,8 +170,8 @@ impl LazyEngine {
         self.check_live()?;
         let (wal, keyspace) = (&self.context.shared.wal, self.context.keyspace);
         let (made, root) = self.family.create(self.context.clone()).inspect_err(|_| self.remove_files())?;
-        // The files are durable now. All other log records of the keyspace come behind this one (decision 18, invariant
-        // 4).
+        // The files are durable now. All other log records of the keyspace come behind this one
+        // (memory-and-keyspaces.md, invariant 4).
         let body = encode_structure(keyspace, &settings::encode_first(&root.blob));
         let placed = wal
             .reserve(ReservationKind::Structure, body.len())
@@ -243,7 +243,8 @@ impl LazyEngine {
     }
 
     /// The engine's checkpoint. `None` if the engine is not open: the keyspace is unchanged since the last checkpoint
-    /// then. An engine that is opened later logs everything behind the current position (decision 18, invariant 6).
+    /// then. An engine that is opened later logs everything behind the current position (memory-and-keyspaces.md,
+    /// invariant 6).
     pub(crate) fn take(&self) -> Result<Option<EngineCheckpoint>> {
         if self.made.get().is_none() {
             // The thread that creates the engine appends the first record before it releases the lock.

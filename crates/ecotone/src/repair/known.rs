@@ -18,7 +18,7 @@ use crate::{Engine, lazy::first_root};
 /// The layout of a keyspace while structural records are replayed.
 #[derive(Debug)]
 pub(super) enum Layout {
-    /// An unwritten keyspace (decision 18).
+    /// An unwritten keyspace (memory-and-keyspaces.md).
     Unwritten,
     /// `None` if the index is incomplete.
     Pages(Option<PageLayout>),

@@ -1,6 +1,6 @@
 //! Crews on the adaptive engine. Whoever flushes also has a range covered, opened or uncovered by chance, and what is
 //! flushed of ranges that are pages alone goes into these by chance; who hints has the keyspace's own upkeep do that
-//! (decision 15, "What proves it").
+//! (adaptive-protocol.md, "Proofs").
 
 use std::sync::Arc;
 

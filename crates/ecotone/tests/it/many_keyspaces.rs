@@ -1,4 +1,4 @@
-//! Many keyspaces in one database, and the cost of an unused one (decision 18).
+//! Many keyspaces in one database, and the cost of an unused one (memory-and-keyspaces.md).
 
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 

@@ -1,4 +1,5 @@
-//! A database is opened, read and closed without a write, a sync or a new file (decision 17, "Sessions").
+//! A database is opened, read and closed without a write, a sync or a new file (commit-and-recovery.md, "Manifest and
+//! sessions").
 
 use std::collections::BTreeMap;
 

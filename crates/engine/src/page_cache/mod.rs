@@ -1,5 +1,5 @@
 //! The page cache: pages that scans visited lately (T17; decision 8). A database has one for the pages of its trees and
-//! one, the *block cache*, for the blocks of its tables (decision 11, "Caches").
+//! one, the *block cache*, for the blocks of its tables (lsm.md, "Caches").
 //!
 //! The record cache serves point reads and cannot serve scans: only the page tells whether a key between two cached
 //! ones exists. Pages are admitted when a scan opens them, and are cached in their verified form. Invariants 17 to 19

@@ -1,5 +1,5 @@
 //! The fences of a run, in memory as in its file. They map a hash to the blocks that may have it, by interpolation and
-//! a search in two cache lines (decision 9, "The cold tier").
+//! a search in two cache lines (hash.md, "Cold tier").
 
 use std::{ops::Range, result};
 

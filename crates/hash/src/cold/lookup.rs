@@ -1,4 +1,4 @@
-//! A search in a partition as a sequence of reads, which the caller does (decision 9, "Reading many at once").
+//! A search in a partition as a sequence of reads, which the caller does (hash.md, "Operations").
 
 use std::sync::Arc;
 

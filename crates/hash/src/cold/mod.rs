@@ -1,5 +1,5 @@
 //! The cold tier: runs of records in hash order on disk, and their index in memory. A delta holds live records of one
-//! region of the hot log; a base holds all older records of one partition (decision 9, "The cold tier"; H4, H5).
+//! region of the hot log; a base holds all older records of one partition (hash.md, "Cold tier"; H4, H5).
 
 mod block;
 mod check;

@@ -1,5 +1,5 @@
 //! One partition: its base run, its visible deltas, and the delta map that says which of them may have a key. It is an
-//! immutable value, replaced as a whole (decision 10, "Cold tier").
+//! immutable value, replaced as a whole (hash-protocol.md, "Cold tier").
 
 use std::{
     ops::Range,

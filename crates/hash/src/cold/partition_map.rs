@@ -1,5 +1,5 @@
-//! The lazily made delta map of a partition. The first search that needs the map reads the tags and makes it (decision
-//! 9, "Maps are made when they are needed").
+//! The lazily made delta map of a partition. The first search that needs the map reads the tags and makes it (hash.md,
+//! "Cold tier").
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,4 +1,4 @@
-//! A run: sorted records in a file that never changes, with its fences in memory (decision 9, "The cold tier").
+//! A run: sorted records in a file that never changes, with its fences in memory (hash.md, "Cold tier").
 
 use std::{
     ops::{Range, RangeInclusive},

@@ -1,4 +1,4 @@
-//! Salvage of a run that may be damaged: reads every block that verifies (decision 7, "Hash keyspaces").
+//! Salvage of a run that may be damaged: reads every block that verifies (repair.md, "Hash keyspaces").
 
 use std::{ops::Range, sync::Arc};
 

@@ -1,5 +1,5 @@
 //! The cold tier of a keyspace: its current runs, which readers load without a lock and one writer at a time replaces
-//! (decision 10, invariant 27).
+//! (hash-protocol.md, invariant 27).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Second chance for records in use: records that were changed in place since they were appended are appended again
-//! before compaction, so that keys that are written often stay in memory and out of deltas (decision 9, "Compaction").
+//! before compaction, so that keys that are written often stay in memory and out of deltas (hash.md, "Compaction").
 
 use super::{Compactor, Region};
 use crate::{
@@ -40,7 +40,7 @@ impl Hash {
             }
             record.read_key(&mut key);
             record.read(&mut value);
-            // This is an update with the current value (decision 10, invariant 6).
+            // This is an update with the current value (hash-protocol.md, invariant 6).
             let reach = SearchDepth::whole(self.log.bounds().begin());
             let other = |newest: Newest<'_>| !matches!(newest, Newest::Here(at, _) if at == address);
             match self.append_unless(&self.key(&key), Some(&value), reach, &pin, other) {

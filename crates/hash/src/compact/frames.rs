@@ -1,5 +1,5 @@
 //! Reads a region of the hot log from its segments in windows, with read-ahead while one window is processed (H4;
-//! decision 9, "Compaction").
+//! hash.md, "Compaction").
 
 use std::{collections::VecDeque, sync::Arc};
 

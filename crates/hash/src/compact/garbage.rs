@@ -1,5 +1,5 @@
 //! Garbage in an idle keyspace: estimates from tombstones how much of it is superseded, and compacts if that is much
-//! (decision 9, "Compaction, budgets, back-pressure").
+//! (hash.md, "Back-pressure and space").
 
 use ecotone_engine::idle::{self, MIN_GARBAGE_BYTES, MIN_TOMBSTONES};
 

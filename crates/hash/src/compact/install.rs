@@ -4,8 +4,8 @@ use ecotone_substrate::{Result, Seq, bug, table::FileIdentity};
 
 use crate::{log::Address, structure::ManifestEdit};
 
-/// The records promised to survive a crash of the machine, beside those in the database's log (decision 10, invariant
-/// 35).
+/// The records promised to survive a crash of the machine, beside those in the database's log (hash-protocol.md,
+/// invariant 35).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DurabilityPromise {
     /// FLOOR: records below this address that were the newest of their keys when the hot log ended here.

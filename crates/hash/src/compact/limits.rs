@@ -1,5 +1,5 @@
 //! Compaction limits: the sizes and numbers that decide when the hot log is compacted and when deltas are merged
-//! (decision 9, "The cold tier").
+//! (hash.md, "Cold tier").
 
 use crate::{
     Compaction, HashOptions,

@@ -1,4 +1,4 @@
-//! Liveness: finds the live records in a region of the hot log by looking each one up in the index (decision 10,
+//! Liveness: finds the live records in a region of the hot log by looking each one up in the index (hash-protocol.md,
 //! invariant 19).
 
 use std::result;

@@ -1,5 +1,5 @@
 //! Merges deltas into base runs. The base of a partition and the deltas' records of its hash range become its new base,
-//! or two bases if the partition is halved (decision 9, "Folding a partition"; decision 10, invariants 28 and 29).
+//! or two bases if the partition is halved (hash.md, "Cold tier"; hash-protocol.md, invariants 28 and 29).
 
 use std::{cmp::Reverse, ops::RangeInclusive, sync::Arc};
 

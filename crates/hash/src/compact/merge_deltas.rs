@@ -1,4 +1,4 @@
-//! Merges adjacent deltas into one, since a keyspace has at most 255 of them (decision 9, "Merging"; decision 10,
+//! Merges adjacent deltas into one, since a keyspace has at most 255 of them (hash.md, "Cold tier"; hash-protocol.md,
 //! invariant 28).
 
 use std::{ops::Range, sync::Arc};

@@ -1,6 +1,6 @@
 //! Compaction. Live records of the oldest part of the hot log are written into a delta; deltas are merged into the base
-//! runs of partitions; and when there are many deltas, adjacent ones are merged into one (H4, H8; decision 9,
-//! "Compaction"; decision 10, "Positions of an operation" and "Cold tier").
+//! runs of partitions; and when there are many deltas, adjacent ones are merged into one (H4, H8; hash.md,
+//! "Compaction"; hash-protocol.md, "Positions of an operation" and "Cold tier").
 
 mod copy_to_tail;
 mod delta;

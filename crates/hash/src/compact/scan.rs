@@ -1,5 +1,5 @@
 //! Compaction by scan: finds the live records of a region by reading all records behind it, as FASTER does (H8, the
-//! alternative; decision 9, "By scan"). All records of the region are copied into a table; each later record removes
+//! alternative; hash.md, "Compaction"). All records of the region are copied into a table; each later record removes
 //! the ones of its key. Records in pages that are not yet read-only are looked up in the index.
 
 use ecotone_substrate::{Result, memory::Memory, storage::Block};

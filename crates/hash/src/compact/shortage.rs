@@ -1,4 +1,4 @@
-//! Shortage of disk space under a disk budget (H12; decision 9, "Compaction, budgets, back-pressure").
+//! Shortage of disk space under a disk budget (H12; hash.md, "Back-pressure and space").
 
 use super::{Compactor, install::Disk};
 use crate::log::PAGE;

@@ -1,4 +1,4 @@
-//! Sorts references to records into the order of a run. A reference has eight bytes, in leased memory (decision 9,
+//! Sorts references to records into the order of a run. A reference has eight bytes, in leased memory (hash.md,
 //! "Compaction").
 
 use std::{cmp::Reverse, collections::BinaryHeap};

@@ -1,5 +1,5 @@
 //! An open-addressing table of references by hash, in leased memory: the records of a region during a compaction by
-//! scan (decision 9, "By scan").
+//! scan (hash.md, "Compaction").
 
 use ecotone_substrate::{
     Result,

@@ -1,5 +1,5 @@
-//! Splits a bucket into two of the next table (decision 10, "Growth of the index"). All threads that split a bucket at
-//! once do the same, and none waits for another.
+//! Splits a bucket into two of the next table (hash-protocol.md, "Growth of the index"). All threads that split a
+//! bucket at once do the same, and none waits for another.
 
 use ecotone_sys::epoch::Pin;
 

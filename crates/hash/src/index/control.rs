@@ -1,4 +1,4 @@
-//! The control word of a bucket: the number of its overflow bucket, and how far its split has come (decision 10,
+//! The control word of a bucket: the number of its overflow bucket, and how far its split has come (hash-protocol.md,
 //! "Growth of the index").
 
 /// The number of an overflow bucket or none, a bit for frozen, and a bit for split (all entries are in the next table).

@@ -1,4 +1,4 @@
-//! The word of the hot index for one tag in one bucket (decision 10, "The index entry").
+//! The word of the hot index for one tag in one bucket (hash-protocol.md, "The index entry").
 
 use crate::log::Link;
 

@@ -1,4 +1,4 @@
-//! Finds an entry by hash in one table, or inserts it in two phases (decision 10, invariant 15).
+//! Finds an entry by hash in one table, or inserts it in two phases (hash-protocol.md, invariant 15).
 
 use ecotone_sys::{
     epoch::Pin,

@@ -1,5 +1,5 @@
-//! Live growth: a table of twice the buckets replaces a crowded one while operations go on (decision 10, "Growth of the
-//! index").
+//! Live growth: a table of twice the buckets replaces a crowded one while operations go on (hash-protocol.md, "Growth
+//! of the index").
 
 use std::{ops::Range, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! The hot index maps a hash to the newest record of its chain (H2; decision 10, "The index entry"). It grows while it
-//! is in use.
+//! The hot index maps a hash to the newest record of its chain (H2; hash-protocol.md, "The index entry"). It grows
+//! while it is in use.
 
 mod bucket;
 mod bucket_split;

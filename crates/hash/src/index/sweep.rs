@@ -1,4 +1,4 @@
-//! Frees the entries of chains that have left the log (decision 10, invariants 16 and 21).
+//! Frees the entries of chains that have left the log (hash-protocol.md, invariants 16 and 21).
 
 use ecotone_sys::epoch::Pin;
 

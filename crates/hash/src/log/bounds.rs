@@ -1,4 +1,4 @@
-//! The positions of the hot log and how they rise (decision 10, invariants 11, 13 and 21).
+//! The positions of the hot log and how they rise (hash-protocol.md, invariants 11, 13 and 21).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Writes pages to segments (decision 10, invariants 11 to 13).
+//! Writes pages to segments (hash-protocol.md, invariants 11 to 13).
 
 use std::sync::Arc;
 

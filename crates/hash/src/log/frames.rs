@@ -1,5 +1,5 @@
-//! The frames of the hot log in memory: a ring in which every address has one place (decision 10, invariants 10 and
-//! 13).
+//! The frames of the hot log in memory: a ring in which every address has one place (hash-protocol.md, invariants 10
+//! and 13).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The hot log in memory (H1). Records are allocated at the end, changed in place while they are young, and frozen when
-//! they are older (decision 10, "The record" and "Allocation, closing, shifting, evicting").
+//! they are older (hash-protocol.md, "The record" and "Allocation, closing, shifting, evicting").
 
 mod address;
 mod bounds;

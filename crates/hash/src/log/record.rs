@@ -1,4 +1,4 @@
-//! A record of the hot log in memory: its words, its lock, its seal (decision 10, "The record").
+//! A record of the hot log in memory: its words, its lock, its seal (hash-protocol.md, "The record").
 
 use ecotone_substrate::{
     limits,

@@ -1,4 +1,4 @@
-//! Tracks which sequences of the database's log are in pages that are not durable (decision 10, invariant 14).
+//! Tracks which sequences of the database's log are in pages that are not durable (hash-protocol.md, invariant 14).
 
 use ecotone_substrate::Seq;
 

@@ -1,4 +1,4 @@
-//! The end of the hot log: allocation by compare-and-swap (decision 10, invariants 9 and 10).
+//! The end of the hot log: allocation by compare-and-swap (hash-protocol.md, invariants 9 and 10).
 
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
-//! A read-cache entry: a copy of a record that is not in memory, as one word, the key and the value (decision 10, "Read
-//! cache").
+//! A read-cache entry: a copy of a record that is not in memory, as one word, the key and the value (hash-protocol.md,
+//! "Read cache").
 //!
 //! The word holds the link to the next record of the chain (bits 0 to 40), the key's length less one (41 to 50), the
 //! value's length (51 to 61), and the number of recent uses (62 and 63). Key and value begin at a word each. Once an

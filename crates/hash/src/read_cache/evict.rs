@@ -1,5 +1,5 @@
 //! Eviction of read-cache entries, a frame at a time. Each entry of the frame is taken out of its chain; an entry that
-//! was used is appended to the main queue (decision 10, invariant 26).
+//! was used is appended to the main queue (hash-protocol.md, invariant 26).
 
 use std::sync::atomic::Ordering;
 
@@ -159,7 +159,7 @@ impl ReadCache {
         match above {
             Referrer::Copy(copy) => copy.relink(from, to),
             Referrer::Entry(found) => {
-                // A link at or above CLEARABLE may be in use by a pinned thread (decision 10, invariant 24).
+                // A link at or above CLEARABLE may be in use by a pinned thread (hash-protocol.md, invariant 24).
                 if !to.is_cached() && to.head(hash.log.bounds().clearable()).is_none() {
                     return hash.table.free(*found);
                 }
@@ -288,8 +288,9 @@ impl Hash {
         again.unwrap_or(copy.link())
     }
 
-    /// Replaces stale links of entries by no link, so that none is left when short addresses wrap around (decision 10,
-    /// invariant 16). The caller calls this after every truncation; it sweeps once per TiB of the hot log.
+    /// Replaces stale links of entries by no link, so that none is left when short addresses wrap around
+    /// (hash-protocol.md, invariant 16). The caller calls this after every truncation; it sweeps once per TiB of the
+    /// hot log.
     pub(crate) fn clear_stale_links(&self) {
         let mut evictor = self.read_cache.evictor.lock();
         let round = self.log.tail().get() >> ROUND_BITS;

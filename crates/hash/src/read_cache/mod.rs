@@ -1,5 +1,5 @@
-//! The read cache (H6): copies of records that are not in memory, at the head of the index's chains (decision 10, "Read
-//! cache").
+//! The read cache (H6): copies of records that are not in memory, at the head of the index's chains (hash-protocol.md,
+//! "Read cache").
 //!
 //! It is S3-FIFO in two logs. A new entry goes to the small queue, or to the main one if its key was missed lately. At
 //! the end of a queue an entry that was used goes to the end of the main one; others are evicted.

@@ -1,5 +1,5 @@
 //! One of the two queues of the read cache: a log of frames. Entries are appended at its end, and its oldest frame is
-//! evicted (decision 10, invariant 26).
+//! evicted (hash-protocol.md, invariant 26).
 
 use std::sync::Arc;
 

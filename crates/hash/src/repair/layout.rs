@@ -1,4 +1,4 @@
-//! The files of a hash keyspace, as far as checkpoint and log name them (decision 7, "Hash keyspaces").
+//! The files of a hash keyspace, as far as checkpoint and log name them (repair.md, "Hash keyspaces").
 
 use ecotone_engine::files::RECORD;
 use ecotone_substrate::{Error, Result};

@@ -1,4 +1,4 @@
-//! Salvages the records of a hash keyspace from its files, the oldest first (decision 7, "Hash keyspaces").
+//! Salvages the records of a hash keyspace from its files, the oldest first (repair.md, "Hash keyspaces").
 
 mod hot;
 mod layout;

@@ -21,8 +21,8 @@ fn key(number: u64) -> [u8; 8] {
 }
 
 /// Two threads fill the engine while the background grows the index. The test prints the time of the longest operation.
-/// On a busy machine that is how long a thread was preempted: an operation itself splits one bucket at most (decision
-/// 10, invariant 34).
+/// On a busy machine that is how long a thread was preempted: an operation itself splits one bucket at most
+/// (hash-protocol.md, invariant 34).
 #[test]
 fn an_engine_that_fills_has_an_index_that_fits() {
     const RECORDS: u64 = 40_000;

@@ -1,4 +1,4 @@
-//! All orders of a few operations on one key, within a number of preemptions, by loom (decision 10, M4).
+//! All orders of a few operations on one key, within a number of preemptions, by loom (hash-protocol.md, M4).
 
 use ecotone_engine::contract::UpdateAction;
 use ecotone_sys::primitive::orders::{self, spawn};

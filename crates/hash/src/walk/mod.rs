@@ -1,5 +1,4 @@
-//! Iterates over all records in the order of their hashes, a range of hashes at a time (decision 9, "Reading many at
-//! once, iteration").
+//! Iterates over all records in the order of their hashes, a range of hashes at a time (hash.md, "Walks").
 
 mod chains;
 mod records;

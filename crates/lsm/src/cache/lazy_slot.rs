@@ -1,5 +1,5 @@
 //! A lazy slot: a part of a table, such as its index, that is absent, being loaded by one thread, or in memory (L6;
-//! decision 12, invariant 19).
+//! lsm-protocol.md, invariant 19).
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! Read frequency of tables. Where the options name no kind of index, it is chosen by this (decision 11, "Index").
+//! Read frequency of tables. Where the options name no kind of index, it is chosen by this (lsm.md, "Tables").
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

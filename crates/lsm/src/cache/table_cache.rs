@@ -1,5 +1,5 @@
 //! The table cache of a database (L6): indexes and filters of tables are in memory while they are of use, are evicted
-//! by a clock, and are loaded again on demand (decision 11, "Caches"; decision 12, invariants 19 and 23).
+//! by a clock, and are loaded again on demand (lsm.md, "Caches"; lsm-protocol.md, invariants 19 and 23).
 
 use std::{
     cell::Cell,

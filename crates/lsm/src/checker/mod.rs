@@ -1,5 +1,5 @@
 //! The read checker: a test oracle. It records the writes to a keyspace, and builds for tests check all reads against
-//! them (decision 15, "The ledger"). The product has none.
+//! them (adaptive-protocol.md, "The read checker"). The product has none.
 
 pub(crate) mod reads;
 

@@ -1,5 +1,5 @@
 //! Checked reads, in builds for tests: after a read, the read checker compares its result, and all layers that have the
-//! key, with the writes that it has recorded (decision 15, "The ledger").
+//! key, with the writes that it has recorded (adaptive-protocol.md, "The read checker").
 
 use std::sync::Arc;
 

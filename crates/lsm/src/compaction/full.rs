@@ -1,5 +1,5 @@
 //! Full (manual) compaction: moves all records of a keyspace into its last level, where no deleted or replaced record
-//! is left (decision 11, "Levels and compaction").
+//! is left (lsm.md, "Compaction").
 
 use std::{collections::BTreeSet, iter, sync::Arc};
 

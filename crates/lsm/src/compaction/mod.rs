@@ -1,8 +1,7 @@
 //! Levelled compaction. Flushed runs move from level 0 down, level by level, to the last one. On the way a compaction
 //! drops the records that newer ones replace and the tombstones that hide nothing. One compaction at a time runs in a
 //! keyspace: it holds `compaction_lock`, picks a [`CompactionPlan`] from the current version, merges its inputs, and
-//! installs the output with one [`VersionEdit`] (decision 11, "Levels and compaction"; decision 12, invariants 12 to
-//! 18).
+//! installs the output with one [`VersionEdit`] (lsm.md, "Compaction"; lsm-protocol.md, invariants 12 to 18).
 
 pub(crate) mod executor;
 pub(super) mod full;

@@ -1,5 +1,5 @@
 //! Flushing: an immutable memtable becomes a run of L0. Memtables are flushed from the oldest on. Some of their records
-//! may go to the page tier instead (decision 11, "Immutable memtables and flush").
+//! may go to the page tier instead (lsm.md, "Flush").
 
 pub(crate) mod raise_floors;
 pub(crate) mod run_builder;
@@ -110,7 +110,8 @@ impl Lsm {
             self.slabs.trim();
             return Ok(true);
         }
-        // Needed without tables too: records that went to the page tier change the version (decision 15, invariant 8).
+        // Needed without tables too: records that went to the page tier change the version (adaptive-protocol.md,
+        // invariant 8).
         let change = self.change_of(run, &tables, (&oldest.memtable, &flushed_to_pages));
         let installed = self.install(&change, &tables, |version| self.current.install_flushed(&oldest, version));
         installed.inspect_err(|_| run_builder::remove(self.files.environment(), &tables))?;

@@ -1,6 +1,6 @@
 //! Raises the floor of a paged range, `superseded_from`, when a flush adds a run. It is raised to the new run if no
 //! table is visible in the range and the flushed memtable has no record of it. So however wide the tables of the run
-//! are, they do not become visible there (decision 14, "Writing"; decision 15, invariant 6).
+//! are, they do not become visible there (adaptive.md, "Flush"; adaptive-protocol.md, invariant 6).
 
 use crate::{
     cache::table_reader::TableReader,

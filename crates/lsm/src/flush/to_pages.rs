@@ -1,5 +1,5 @@
 //! Flushing to pages: a flush writes records of a paged range straight to the page tier, and leaves them out of its
-//! run, if no table is visible in that range (A10; decision 14, "Writing"; decision 15, invariants 4, 5 and 8).
+//! run, if no table is visible in that range (A10; adaptive.md, "Flush"; adaptive-protocol.md, invariants 4, 5 and 8).
 
 use std::{cell::Cell, iter};
 

@@ -67,7 +67,7 @@ impl LevelManifest {
     }
 
     /// The ordinal of the next run. It is above those of all runs and of every `superseded_from`. Otherwise the new run
-    /// would be superseded where a `superseded_from` names a run that is gone (decision 15, invariant 7).
+    /// would be superseded where a `superseded_from` names a run that is gone (adaptive-protocol.md, invariant 7).
     pub fn next_ordinal(&self) -> u64 {
         let youngest = match self.runs.keys().next() {
             Some(RunId::L0(youngest)) => youngest + 1,

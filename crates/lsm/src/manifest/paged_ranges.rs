@@ -1,7 +1,7 @@
 //! Paged ranges: key ranges whose oldest records are in pages below the last level, the page tier, and not in tables.
 //! In a paged range, `superseded_from` works like a range tombstone on older runs: table records at that run and at
-//! older ones are superseded by the pages. A keyspace of the plain lsm engine has no paged ranges (decision 14,
-//! "Shape"; decision 15, invariants 6 and 7).
+//! older ones are superseded by the pages. A keyspace of the plain lsm engine has no paged ranges (adaptive.md, "Paged
+//! ranges"; adaptive-protocol.md, invariants 6 and 7).
 
 use std::{mem, ops::Range};
 
@@ -167,7 +167,7 @@ impl PagedRanges {
             .filter(|gap| gap.upper.is_none_or(|upper| gap.lower < upper))
     }
 
-    /// The lowest ordinal that is above every `superseded_from` (decision 15, invariant 7).
+    /// The lowest ordinal that is above every `superseded_from` (adaptive-protocol.md, invariant 7).
     pub(super) fn next_ordinal(&self) -> u64 {
         let above = |paged_range: &PagedRange| match paged_range.superseded_from {
             Some(RunId::L0(ordinal)) if !bug!(RunBelowSuperseded) => ordinal + 1,

@@ -1,5 +1,5 @@
 //! Key heads: the four bytes behind an expected prefix, as a number. Two heads mostly tell which of two keys is greater
-//! (decision 12, invariant 6).
+//! (lsm-protocol.md, invariant 6).
 
 /// The prefix that keys are expected to have. A head is taken from the bytes behind it.
 #[derive(Debug, Default)]

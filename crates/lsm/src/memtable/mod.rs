@@ -1,5 +1,5 @@
-//! The memtable: a skip list in leased memory. It takes writes until it is full and is flushed then (L1; decision 11,
-//! "Memtable"; decision 12, invariants 5 to 8).
+//! The memtable: a skip list in leased memory. It takes writes until it is full and is flushed then (L1; lsm.md,
+//! "Memtable"; lsm-protocol.md, invariants 5 to 8).
 //!
 //! Each key has one node, whose record is replaced by later writes, in place where the value fits. Hashed shortcuts
 //! lead to nodes without a search. The caller serializes writers of one key. Writers of different keys and readers run

@@ -1,5 +1,5 @@
 //! A node of the skip list: a key, the links to the next nodes, and the address of the key's present record. A record
-//! that a new value does not fit into is replaced by another one elsewhere in the arena (decision 11, "Memtable").
+//! that a new value does not fit into is replaced by another one elsewhere in the arena (lsm.md, "Memtable").
 //!
 //! ```text
 //! node:   front | links, one for each level | key | its first record

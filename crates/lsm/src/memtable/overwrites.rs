@@ -1,5 +1,5 @@
 //! Detects a memtable whose writes mostly overwrite keys that it has. If it were flushed, the next one would fill with
-//! the same keys, so it may grow instead (decision 11, "Size").
+//! the same keys, so it may grow instead (lsm.md, "Memtable").
 
 use ecotone_substrate::metrics::Counter;
 use ecotone_sys::primitive::{

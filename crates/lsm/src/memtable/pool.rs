@@ -1,5 +1,5 @@
 //! The memory of all memtables of a database: one share of the memory budget. If it runs short, the largest keyspace is
-//! flushed (decision 11, "Memtable"; decision 8).
+//! flushed (lsm.md, "Memtable"; decision 8).
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ use ecotone_sys::{
 use crate::store::Lsm;
 
 /// Most of the budget that memtables may have, in eighths. That is the size of the write cache, so replay finds memory
-/// for all that the log holds (decision 1, "Log truncation").
+/// for all that the log holds (commit-and-recovery.md, "Log reclaim").
 const EIGHTHS: usize = 3;
 /// A memtable is full with one `PARTS`-th of the memory of all memtables, or one and a half: others wait for their
 /// flush meanwhile.

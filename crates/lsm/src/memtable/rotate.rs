@@ -1,5 +1,5 @@
 //! Rotation: a full active memtable gives way to a fresh one, and becomes immutable. Also asks for the flushes that
-//! free the memory of memtables (decision 12, invariants 4 and 9).
+//! free the memory of memtables (lsm-protocol.md, invariants 4 and 9).
 
 use std::sync::{Arc, Weak};
 

@@ -1,5 +1,5 @@
 //! Shortcuts: a hash table of nodes that were written before. A thread that writes or reads such a key again finds its
-//! node without a search of the skip list (decision 11, "Memtable"; decision 12, invariant 5).
+//! node without a search of the skip list (lsm.md, "Memtable"; lsm-protocol.md, invariant 5).
 //!
 //! Each slab begins with some buckets of shortcuts, so their number grows with that of the records. A new shortcut
 //! replaces one in a full bucket. Small slabs have so few that their shortcuts are not used any more once there is a

@@ -1,5 +1,5 @@
-//! The skip list: search for a key, and lock-free insertion of a node (decision 12, invariants 5 and 6). A link holds
-//! the head of the next key beside its address, so most comparisons do not read the next node.
+//! The skip list: search for a key, and lock-free insertion of a node (lsm-protocol.md, invariants 5 and 6). A link
+//! holds the head of the next key beside its address, so most comparisons do not read the next node.
 
 use std::cmp::Ordering as Order;
 

@@ -1,5 +1,5 @@
 //! Memory reservations for writes. A write reserves words before it enters the log; the reserve holds enough ready
-//! slabs for all reservations. So applying a write never waits and never fails (decision 12, invariant 9).
+//! slabs for all reservations. So applying a write never waits and never fails (lsm-protocol.md, invariant 9).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Ranges that were converted to tables and whose pages may still be read. Their pages are freed when the log record of
-//! the conversion is synced and no older version is in use (decision 15, invariant 10).
+//! the conversion is synced and no older version is in use (adaptive-protocol.md, invariant 10).
 
 use std::sync::{Arc, Weak};
 

@@ -1,5 +1,5 @@
-//! Copies the records of a range from tables to pages, in parts that several threads copy (decision 14, "Turning tables
-//! into pages"; decision 16, "Parts of a job").
+//! Copies the records of a range from tables to pages, in parts that several threads copy (adaptive.md, "Converting to
+//! pages"; compaction-pace.md, "Subcompactions").
 
 use std::{collections::BTreeSet, iter, ops::Bound, sync::Arc};
 

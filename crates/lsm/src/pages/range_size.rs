@@ -1,5 +1,5 @@
 //! Estimates of the size of a range: bytes of visible tables and of pages, without I/O. They are the cost of a
-//! conversion (decision 14, "Price").
+//! conversion (adaptive.md, "Cost model").
 
 use std::iter;
 

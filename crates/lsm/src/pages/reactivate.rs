@@ -1,7 +1,7 @@
 //! Reactivating tables: all tables become visible again in a paged range. Two jobs need this. A compaction that would
 //! move visible records to a superseded run or level, where they would be lost; and a conversion of pages to tables.
-//! Tables with superseded records at the boundary of the range are rewritten without them (decision 14, "Turning tables
-//! into pages"; decision 15, invariants 11 and 13).
+//! Tables with superseded records at the boundary of the range are rewritten without them (adaptive.md, "Converting to
+//! pages"; adaptive-protocol.md, invariants 11 and 13).
 
 use std::{iter, ops::Bound, sync::Arc};
 

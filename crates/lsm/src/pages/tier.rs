@@ -1,6 +1,6 @@
 //! The interface of the page tier below the tables of a keyspace. Where a range of keys is paged, the page tier holds
-//! its oldest records: every visible table record is newer. A keyspace of the lsm engine has no page tier (decision 14,
-//! "Shape").
+//! its oldest records: every visible table record is newer. A keyspace of the lsm engine has no page tier (adaptive.md,
+//! "Paged ranges").
 
 use std::{fmt, sync::Arc};
 
@@ -13,8 +13,8 @@ use ecotone_substrate::{Result, memory::Component};
 
 use crate::{checker::ReadChecker, read::merging_iterator::RecordIterator};
 
-/// What one scan read in a stretch of keys, or a part of it. The page tier judges by this where pages pay off (decision
-/// 14, "Finding hot ranges").
+/// What one scan read in a stretch of keys, or a part of it. The page tier judges by this where pages pay off
+/// (adaptive.md, "Scan statistics").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanReport<'p> {
     /// The lowest key that the scan read there, about.

@@ -1,7 +1,7 @@
 //! Converting a range of keys from tables to pages: the visible records of its tables are copied to the page tier, then
 //! one edit supersedes the tables there. A range is converted piece by piece, with one edit each, so that a crash loses
-//! little work and other jobs come between (decision 14, "Turning tables into pages"; decision 15, invariants 4, 6, 11,
-//! 12, 15 to 17).
+//! little work and other jobs come between (adaptive.md, "Converting to pages"; adaptive-protocol.md, invariants 4, 6,
+//! 11, 12, 15 to 17).
 
 use std::sync::{
     Arc,
@@ -119,7 +119,8 @@ impl Lsm {
         self.convert_piece(page_tier, &version, split, piece).map(|()| end)
     }
 
-    /// Clears pages of ranges that are not paged: leftovers of interrupted conversions (decision 15, invariant 17).
+    /// Clears pages of ranges that are not paged: leftovers of interrupted conversions (adaptive-protocol.md, invariant
+    /// 17).
     pub fn clear_leftovers(self: &Arc<Self>) -> Result<()> {
         let Some(page_tier) = self.page_tier() else { return Ok(()) };
         let is_rest = |gap: &Fragment<'_>| !page_tier.is_cleared(gap.lower, gap.upper);

@@ -1,6 +1,6 @@
 //! Converting a paged range back to tables: its pages are merged with the tables of the last level, then one edit ends
 //! the paged range. Its pages are freed once no reader uses an older version. A range is converted piece by piece
-//! (decision 14, "Going back"; decision 15, invariants 10, 13 and 15).
+//! (adaptive.md, "Converting to tables"; adaptive-protocol.md, invariants 10, 13 and 15).
 
 use std::{ops::Bound, sync::Arc};
 

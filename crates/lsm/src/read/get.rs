@@ -6,8 +6,8 @@ use crate::version::{TableMeta, Version};
 
 impl<T: TableMeta> Version<T> {
     /// Whether the newest record of a key has a value, which is appended to `value`. `find` looks into a table that may
-    /// have the key; `below` looks into the page tier, after the tables and never before (decision 15, invariants 2 and
-    /// 3).
+    /// have the key; `below` looks into the page tier, after the tables and never before (adaptive-protocol.md,
+    /// invariants 2 and 3).
     ///
     /// # Errors
     /// Those of the two.

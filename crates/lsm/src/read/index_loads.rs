@@ -1,5 +1,5 @@
-//! Loads index sections of many tables together, for lookups of many keys or in many runs (decision 11, "Reading";
-//! decision 12, invariants 19 and 24).
+//! Loads index sections of many tables together, for lookups of many keys or in many runs (lsm.md, "Reading";
+//! lsm-protocol.md, invariants 19 and 24).
 
 use std::{collections::VecDeque, ptr};
 

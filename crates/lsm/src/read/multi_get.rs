@@ -1,5 +1,5 @@
 //! Multi-get: looks for many keys at once. Memtables are searched key by key, then the runs one after the other, with
-//! many block reads in flight; keys of the same block share a read (decision 11, "Reading").
+//! many block reads in flight; keys of the same block share a read (lsm.md, "Reading").
 
 use std::{collections::VecDeque, ptr, sync::Arc};
 

@@ -1,5 +1,5 @@
 //! The layout of a keyspace's tables for repair: the checkpoint in the manifest plus the structural records of the log,
-//! as far as they can be read (decision 7, invariants 10 to 12).
+//! as far as they can be read (repair.md, invariants 10 to 12).
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,5 +1,5 @@
 //! Salvage of a keyspace: merges the readable records of its tables, and of the pages below them, into ascending
-//! records (decision 7, "Tables").
+//! records (repair.md, "Tables").
 
 mod layout;
 mod salvage_merge;

@@ -1,4 +1,4 @@
-//! The relative age of two tables (decision 7, invariants 12 and 13). A run decides first, then sequences, then birth.
+//! The relative age of two tables (repair.md, invariants 12 and 13). A run decides first, then sequences, then birth.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! The blocks of one table in the block cache (decision 11, "Caches").
+//! The blocks of one table in the block cache (lsm.md, "Caches").
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Salvage of a table that may be damaged: reads every block that verifies, in key order, and reports the key ranges
-//! that lie between such blocks as lost (decision 7, "Tables").
+//! that lie between such blocks as lost (repair.md, "Tables").
 
 use std::{mem, ops::Range, result, sync::Arc};
 

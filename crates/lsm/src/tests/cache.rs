@@ -1,4 +1,4 @@
-//! The table cache: lazy loading and eviction of indexes and filters (decision 12, invariant 19).
+//! The table cache: lazy loading and eviction of indexes and filters (lsm-protocol.md, invariant 19).
 
 use std::{sync::Arc, thread};
 

@@ -1,5 +1,5 @@
-//! A simulation of writers, flushes and compaction, with the product's write throttle and compaction throttle (decision
-//! 16, invariants 12, 15 and 16).
+//! A simulation of writers, flushes and compaction, with the product's write throttle and compaction throttle
+//! (compaction-pace.md, invariants 12, 15 and 16).
 //!
 //! All runnable threads share the processors equally. Sizes are counted in records of 108 bytes. The budget is 220 MiB,
 //! and the last level has 1.1 GB.

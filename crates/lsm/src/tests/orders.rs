@@ -1,5 +1,5 @@
 //! Loom tests of memtables, record cache, lazy slots and reservations: all orders of a few calls, within a number of
-//! preemptions (decision 12, K3 and K5 to K7). In these tests a slab has 16 words, two nodes.
+//! preemptions (lsm-protocol.md, K3 and K5 to K7). In these tests a slab has 16 words, two nodes.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! The record cache in front of the tables, with flushes that overtake a read (decision 15, invariant 9).
+//! The record cache in front of the tables, with flushes that overtake a read (adaptive-protocol.md, invariant 9).
 
 use std::{
     collections::BTreeMap,

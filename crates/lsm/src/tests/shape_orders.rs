@@ -1,5 +1,5 @@
 //! Loom tests of a range that is converted to pages and back to tables: all orders of a few calls, within a number of
-//! preemptions (decision 15, Q2 to Q4). There is one key, whose values rise.
+//! preemptions (adaptive-protocol.md, Q2 to Q4). There is one key, whose values rise.
 
 use std::sync::Arc;
 

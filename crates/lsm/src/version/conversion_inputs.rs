@@ -1,4 +1,4 @@
-//! Chooses the runs whose records a conversion to pages takes (A8; decision 14, "Side-split and down-split").
+//! Chooses the runs whose records a conversion to pages takes (A8; adaptive.md, "Converting to pages").
 
 use crate::{
     manifest::{PagedRange, RunId},

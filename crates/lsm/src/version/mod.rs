@@ -1,6 +1,6 @@
 //! A version: the open tables of a keyspace at one moment, by run and level, and its paged ranges. It is immutable.
-//! Readers search one version, and each edit of the manifest makes a new one that shares the unchanged runs (decision
-//! 11, "Shape"; decision 12, invariant 10).
+//! Readers search one version, and each edit of the manifest makes a new one that shares the unchanged runs (lsm.md,
+//! "Overview"; lsm-protocol.md, invariant 10).
 
 mod conversion_inputs;
 mod run;
@@ -99,7 +99,7 @@ impl<T: TableMeta> Version<T> {
     }
 
     /// The visible runs of a key, from young to old. In a paged range these are the runs above `superseded_from`
-    /// (decision 14, "Shape").
+    /// (adaptive.md, "Paged ranges").
     #[inline]
     pub(crate) fn visible_runs(&self, key: &[u8]) -> impl Iterator<Item = &Run<T>> {
         self.visible_runs_in(self.paged_ranges.at(key)).map(|(_, run)| run)

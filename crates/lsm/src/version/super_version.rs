@@ -1,5 +1,5 @@
 //! The super version: the memtables and the version of a keyspace at one moment. It never changes; a rotation, a flush
-//! or a compaction publishes another. Readers load it under an epoch pin (decision 12, invariants 1 to 4).
+//! or a compaction publishes another. Readers load it under an epoch pin (lsm-protocol.md, invariants 1 to 4).
 
 use std::sync::{Arc, Weak};
 
@@ -122,7 +122,7 @@ impl<V: Send + Sync + 'static> CurrentVersion<V> {
     }
 
     /// Looks for a key in memory, and appends its value to `value`. True if the newest record of the key has a value.
-    /// Memtables come before the record cache, as its values are older than theirs (decision 15, invariant 9).
+    /// Memtables come before the record cache, as its values are older than theirs (adaptive-protocol.md, invariant 9).
     pub(crate) fn search(
         &self,
         sought: HashedKey<'_>,

@@ -1,5 +1,5 @@
-//! Target sizes of levels. Each level has an eighth of the next one's size, counted up from the last level (decision
-//! 11, "Sizes").
+//! Target sizes of levels. Each level has an eighth of the next one's size, counted up from the last level (lsm.md,
+//! "Compaction").
 
 use std::iter;
 

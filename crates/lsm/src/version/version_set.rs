@@ -1,7 +1,7 @@
 //! The version set: the files of a keyspace on disk, and the protocol by which they change. A change has four steps:
 //! tables are synced, with their names; one log record describes the edit; the new version is published; obsolete
-//! tables are deleted once that record is synced and no version has them (decision 11, "Recovery and the order of
-//! deletion"; decision 12, invariants 16 to 18).
+//! tables are deleted once that record is synced and no version has them (lsm.md, "Recovery"; lsm-protocol.md,
+//! invariants 16 to 18).
 
 use std::{collections::BTreeSet, ops::Deref, sync::Arc};
 
@@ -163,7 +163,7 @@ impl VersionSet {
         self.state().pending_frees.ranges().cloned().collect()
     }
 
-    /// Unfreed ranges that no reader uses any more (decision 15, invariant 10).
+    /// Unfreed ranges that no reader uses any more (adaptive-protocol.md, invariant 10).
     pub(crate) fn freeable(&self) -> Vec<KeySpan> {
         let synced = self.context().shared.wal.synced();
         self.state().pending_frees.freeable(synced).cloned().collect()

@@ -1,5 +1,5 @@
 //! Descriptors of keyspace files. They may be closed and opened again, so that there may be more files than a process
-//! may have open (decision 11, "Table cache").
+//! may have open (lsm.md, "Caches").
 //!
 //! Order of locks: the list of known descriptors, then one descriptor. A thread that holds the lock of a descriptor
 //! never takes the lock of the list.

@@ -41,7 +41,7 @@ use crate::{
 /// How requests reach the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
-    /// io_uring, with threads that poll a while before they sleep (decision 13).
+    /// io_uring, with threads that poll a while before they sleep (waiting.md).
     Uring,
     /// io_uring, with threads that sleep until the disk has answered.
     SleepingUring,

@@ -1,4 +1,4 @@
-//! Single reads, by threads that poll a while before they sleep (decision 13).
+//! Single reads, by threads that poll a while before they sleep (waiting.md).
 
 use std::{
     io,

@@ -1,5 +1,5 @@
-//! The header word of a record in memory: lengths, kind, seal and version. It is also the record's lock (decision 10,
-//! invariant 5).
+//! The header word of a record in memory: lengths, kind, seal and version. It is also the record's lock
+//! (hash-protocol.md, invariant 5).
 //!
 //! Hot logs write it to files without seal and version (`docs/format/hash.md`, "Record").
 

@@ -142,7 +142,7 @@ impl Wal {
     }
 
     /// Writes and syncs everything appended so far, then names synced segments in their predecessors. The youngest
-    /// comes first (decision 17, invariant 6). The caller holds the sync lock.
+    /// comes first (commit-and-recovery.md, invariant 6). The caller holds the sync lock.
     fn sync(&self) -> Result<()> {
         let (target, unsynced) = {
             let mut output = self.output.lock();

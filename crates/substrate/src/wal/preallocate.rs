@@ -1,5 +1,5 @@
-//! Makes segments ahead of the writers, so that writers do not wait for zeros and syncs (decision 16, "The log beside
-//! an lsm keyspace").
+//! Makes segments ahead of the writers, so that writers do not wait for zeros and syncs (compaction-pace.md, "The
+//! log").
 
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
 //! The session of an open log. It begins with the first write, not at open, so that opening a cleanly closed database
-//! writes nothing (decision 17, "Sessions").
+//! writes nothing (commit-and-recovery.md, "Manifest and sessions").
 
 use std::sync::atomic::Ordering;
 
@@ -63,7 +63,7 @@ impl Wal {
     }
 
     /// Makes the first segment of the session. Its header is synced before any record is, so that no later session can
-    /// take the same incarnation. Its name in the segment before is synced too (decision 17, invariant 6).
+    /// take the same incarnation. Its name in the segment before is synced too (commit-and-recovery.md, invariant 6).
     fn first_segment(&self) -> Result<Segment> {
         let spare = self.take_spare()?;
         let start = self.tail();

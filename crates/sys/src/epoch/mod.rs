@@ -1,4 +1,4 @@
-//! The epoch domain: when shared data that readers may still use can be changed or freed (decision 10, "Epochs").
+//! The epoch domain: when shared data that readers may still use can be changed or freed (hash-protocol.md, "Epochs").
 //!
 //! A thread that reads shared words holds a [`Pin`] meanwhile. Data that was made unreachable before a
 //! [`bump`](Domain::bump) is unreachable for all threads when the action of that bump runs: the action waits until

@@ -33,7 +33,7 @@ impl<T: Send + Sync + 'static> Slot<T> {
         // SAFETY: the pointer is null or came from a box, and acquiring made its value visible. It becomes a box again
         // in two places. One is the drop of the slot, which cannot come while `'p` borrows it. The other is an action
         // bumped after the pointer had left the slot, in the domain of the pin; the pin was held when the pointer was
-        // still there and lives as long as `'p`, so the action comes later (decision 10, invariant 1). Until then
+        // still there and lives as long as `'p`, so the action comes later (hash-protocol.md, invariant 1). Until then
         // nobody has the value but by shared references, which `T: Sync` allows.
         unsafe { pointer.as_ref() }
     }
@@ -76,8 +76,8 @@ impl<T> Retired<T> {
     fn into_box(self) -> Box<T> {
         // SAFETY: the pointer came from `Box::into_raw`. It left the slot by a swap, so it left it once, into this
         // value, which is consumed. Both callers come when no reference is left: the action of a bump after the swap
-        // runs when every pin is gone that could have loaded it (decision 10, invariant 1), and the drop of a slot has
-        // it to itself. What was done under these pins happens before (invariant 2).
+        // runs when every pin is gone that could have loaded it (hash-protocol.md, invariant 1), and the drop of a slot
+        // has it to itself. What was done under these pins happens before (invariant 2).
         unsafe { Box::from_raw(self.0.as_ptr()) }
     }
 }

@@ -1,5 +1,5 @@
-//! A leased block as atomic words, which many threads read and change at the same time (decision 10, "What crates/sys
-//! offers").
+//! A leased block as atomic words, which many threads read and change at the same time (hash-protocol.md, "What
+//! crates/sys offers").
 //!
 //! Words never take part in I/O themselves: they are copied, word by word, into a separate block before a write.
 

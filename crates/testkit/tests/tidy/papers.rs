@@ -60,7 +60,10 @@ fn papers_name_what_exists() {
     let named = |(number, line): (usize, &str)| {
         quoted(line).into_iter().chain(linked(line)).map(move |path| (number, path)).collect::<Vec<_>>()
     };
-    report(files(&[".md"]).iter().flat_map(|paper| missing(paper, paper.lines().flat_map(named))).collect());
+    let papers = files(&[".md"]);
+    // History names what was there then.
+    let papers = papers.iter().filter(|paper| !paper.path.starts_with("docs/history/"));
+    report(papers.flat_map(|paper| missing(paper, paper.lines().flat_map(named))).collect());
 }
 
 #[test]

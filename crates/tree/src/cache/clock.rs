@@ -1,4 +1,4 @@
-//! Eviction: the clock of mechanism T3, with a probation in front (decision 3, "Which record goes").
+//! Eviction: the clock of mechanism T3, with a probation in front (tree.md, "Eviction").
 
 use super::{
     handle::SlotHandle,

@@ -1,4 +1,4 @@
-//! The placement of keys in a segment's base pages (T8; decision 5, "Placement").
+//! The placement of keys in a segment's base pages (T8; tree.md, "Learned placement").
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer, varint_len},

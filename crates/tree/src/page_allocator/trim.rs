@@ -1,5 +1,5 @@
 //! Trimming: punches holes into free space to return it to the file system, and reserves the space again before it is
-//! used (decision 2, "Space").
+//! used (tree.md, "Space").
 
 #[cfg(test)]
 mod tests;

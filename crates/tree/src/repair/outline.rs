@@ -18,8 +18,8 @@ pub(super) enum Role {
     Lost = 2,
 }
 
-/// The age of a page. Of two pages that cover a key, the one with the greater age value is the newer (decision 7,
-/// "Which page is current").
+/// The age of a page. Of two pages that cover a key, the one with the greater age value is the newer (repair.md, "Which
+/// page is current").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PageAge {
     named: bool,

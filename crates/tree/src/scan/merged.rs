@@ -107,8 +107,8 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Verifies a page after reading it (decision 2, invariant 4), or as it was cached. With `keep` a page that was
-    /// read is offered to the page cache.
+    /// Verifies a page after reading it (tree-protocol.md, invariant 4), or as it was cached. With `keep` a page that
+    /// was read is offered to the page cache.
     fn open(
         self,
         tree: &Tree,

@@ -102,7 +102,7 @@ pub(super) struct ReadLimit {
 impl Tree {
     /// The next pages of a scan; none at the end of the range. The index and the dirty records are read together, under
     /// the install lock and before any page is read, so no record can move from the cache to a page in between (trap 2;
-    /// decision 2, "Scanning").
+    /// tree.md, "Scans").
     pub(super) fn next_pages(
         &self,
         direction: Direction,

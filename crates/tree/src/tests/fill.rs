@@ -1,4 +1,4 @@
-//! The number of pages of a range while it grows (A9; decision 14, "Page fill").
+//! The number of pages of a range while it grows (A9; adaptive.md, "Converting to pages").
 
 use std::ops::Range;
 

@@ -18,8 +18,8 @@ const BYTES: &str = "table_bytes";
 
 /// Merges tables until nothing is left that was deleted or replaced
 ///
-/// That is for keyspaces with the engine lsm, all of them or one; those with other engines have nothing to merge and
-/// stay as they are.
+/// That is for keyspaces with the engines lsm and adaptive, all of them or one; those with other engines have nothing
+/// to merge and stay as they are.
 #[derive(Debug, Args)]
 pub(crate) struct Compact {
     #[command(flatten)]

@@ -1,5 +1,5 @@
 //! The delta map of a partition says which deltas may have a key. It is a hash table of buckets; a slot has eight bits
-//! of tag and eight bits that name a delta (decision 9, "The cold tier").
+//! of tag and eight bits that name a delta (hash.md, "Cold tier").
 //!
 //! Slots of a bucket are contiguous, those of younger deltas first, and buckets follow each other in hash order. A line
 //! of 64 bytes has the position of the first slot of 60 buckets, and the number of slots of each, so a search reads one

@@ -1,4 +1,4 @@
-//! Memory of the cold tier, and how often its maps give false positives (decision 9, "The cold tier").
+//! Memory of the cold tier, and how often its maps give false positives (hash.md, "Cold tier").
 
 use super::*;
 

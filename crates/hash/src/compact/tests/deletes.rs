@@ -62,7 +62,8 @@ fn trap_09_a_delete_in_place_over_a_cold_copy_hides_it_for_ever() {
     assert!(fixture.value(b"never there").is_none() && fixture.hash.cold.runs().base_bytes() == 0);
 }
 
-/// A promised record stays until a newer one is durable, although a newer one is in memory (decision 10, invariant 35).
+/// A promised record stays until a newer one is durable, although a newer one is in memory (hash-protocol.md, invariant
+/// 35).
 #[test]
 fn trap_15_what_was_promised_is_not_left_behind_for_what_was_not() {
     Fixture::both(1).iter().for_each(keeps_what_was_promised);
@@ -88,7 +89,7 @@ fn keeps_what_was_promised(fixture: &Fixture) {
 }
 
 /// The log is synced after liveness is decided and the live records are durable in a run, and before any record says
-/// that the rest is gone. So any record for which another was dropped is in the log (decision 10, invariant 35).
+/// that the rest is gone. So any record for which another was dropped is in the log (hash-protocol.md, invariant 35).
 #[test]
 fn trap_15_the_log_is_synced_between_the_last_judgement_and_the_record() {
     let fixture = Fixture::new(1, true);

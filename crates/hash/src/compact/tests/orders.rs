@@ -1,5 +1,5 @@
 //! Loom models: all orders of a compaction beside writers and readers of its key, within a number of preemptions
-//! (decision 10, M6).
+//! (hash-protocol.md, M6).
 
 use ecotone_sys::primitive::loom::{model::Builder, thread};
 

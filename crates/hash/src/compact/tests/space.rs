@@ -1,5 +1,5 @@
-//! The cost of merges into the base: bytes written for an update, and bytes on disk for a record (decision 9, "Write
-//! amplification" and "Space").
+//! The cost of merges into the base: bytes written for an update, and bytes on disk for a record (hash.md, "Cold tier"
+//! and "Back-pressure and space").
 
 use ecotone_substrate::storage::FileKind;
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::SliceRandom};

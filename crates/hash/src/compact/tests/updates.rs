@@ -1,5 +1,5 @@
-//! Updates beside a compaction that pauses at its files: copied records do not change any more (decision 10, invariants
-//! 6 and 11).
+//! Updates beside a compaction that pauses at its files: copied records do not change any more (hash-protocol.md,
+//! invariants 6 and 11).
 
 use std::thread;
 

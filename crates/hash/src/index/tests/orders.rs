@@ -1,5 +1,5 @@
-//! All orders of inserts into a bucket, within a number of preemptions, by loom (decision 10, M2). A bucket has two
-//! entries.
+//! All orders of inserts into a bucket, within a number of preemptions, by loom (hash-protocol.md, M2). A bucket has
+//! two entries.
 
 use ecotone_sys::primitive::orders::spawn;
 

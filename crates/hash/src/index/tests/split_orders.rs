@@ -1,5 +1,5 @@
-//! All orders of a split beside other operations on its bucket, within a number of preemptions, by loom (decision 10,
-//! M8). A bucket has two entries.
+//! All orders of a split beside other operations on its bucket, within a number of preemptions, by loom
+//! (hash-protocol.md, M8). A bucket has two entries.
 
 use ecotone_sys::primitive::orders::spawn;
 

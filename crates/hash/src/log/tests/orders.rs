@@ -1,5 +1,5 @@
-//! All orders of a few calls, within a number of preemptions, by loom (decision 10, M3 and M4).
-//! A page has two records of one word of key and value, or one of two; a frame two pages.
+//! All orders of a few calls, within a number of preemptions, by loom (hash-protocol.md, M3 and M4). A page has two
+//! records of one word of key and value, or one of two; a frame two pages.
 
 use ecotone_sys::primitive::{
     atomic::{AtomicBool, AtomicU64, Ordering},

@@ -104,8 +104,8 @@ impl Fixture {
         }
     }
 
-    /// Moves all records below SAFE to the map, in the order of decision 10, invariant 21. Returns whether there were
-    /// any.
+    /// Moves all records below SAFE to the map, in the order of hash-protocol.md, invariant 21. Returns whether there
+    /// were any.
     fn compact(&self) -> bool {
         let log = &self.hash.log;
         log.raise_read_only(log.close_page());

@@ -1,5 +1,5 @@
-//! All orders of a few operations, within a number of preemptions, by loom (decision 10, M5 and M7). A frame has 16
-//! words, so an entry of 8 and 56 bytes fills one.
+//! All orders of a few operations, within a number of preemptions, by loom (hash-protocol.md, M5 and M7). A frame has
+//! 16 words, so an entry of 8 and 56 bytes fills one.
 
 use ecotone_sys::primitive::orders::{self, spawn};
 

@@ -1,4 +1,4 @@
-//! The CPU time of background jobs: their cost for threads that wait for a processor (decision 14, "Price").
+//! The CPU time of background jobs: their cost for threads that wait for a processor (adaptive.md, "Cost model").
 
 use std::sync::Arc;
 

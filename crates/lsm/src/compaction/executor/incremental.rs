@@ -1,6 +1,6 @@
 //! Incremental compaction. If the disk has no room for the whole output of a job before its inputs are deleted, the job
-//! runs in slices of the key range, and deletes the inputs of each slice before it begins the next (decision 11,
-//! "Slices").
+//! runs in slices of the key range, and deletes the inputs of each slice before it begins the next (lsm.md,
+//! "Compaction").
 
 use std::{ops::Bound, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! One merge of tables, split by key range into subtasks that run on several threads. [`CompactionJob`] is the state
-//! that the subtasks share. This file also decides how many helper threads a job may have (decision 16, "Parts of a
-//! job").
+//! that the subtasks share. This file also decides how many helper threads a job may have (compaction-pace.md,
+//! "Subcompactions").
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The merge loop of compactions and conversions: reads sorted inputs, keeps the newest visible record of each key, and
-//! writes new tables (decision 11, "Merging").
+//! writes new tables (lsm.md, "Compaction").
 
 use std::sync::Arc;
 
@@ -44,8 +44,8 @@ pub(crate) struct CompactionMerge<'m> {
     pub(crate) inputs: &'m [(RunId, Run<TableReader>)],
     /// The records of the page tier, if they are merged as well.
     pub(crate) page_source: Option<PageCursor>,
-    /// The keys of which records are written. The result for a key does not depend on the range (decision 16, invariant
-    /// 3).
+    /// The keys of which records are written. The result for a key does not depend on the range (compaction-pace.md,
+    /// invariant 3).
     pub(crate) range: &'m RemainingRange,
     /// Hashes a key.
     pub(crate) hash_of: &'m dyn Fn(&[u8]) -> u64,

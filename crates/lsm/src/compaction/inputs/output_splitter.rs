@@ -1,6 +1,6 @@
-//! Decides where the output tables of a merge end (decision 11, "Cuts"). A table ends when it has its target size, when
-//! it overlaps too much of the next level, at the start of one of that level's tables if it is at least half full, and
-//! at a guard.
+//! Decides where the output tables of a merge end (lsm.md, "Tables"). A table ends when it has its target size, when it
+//! overlaps too much of the next level, at the start of one of that level's tables if it is at least half full, and at
+//! a guard.
 
 use std::collections::VecDeque;
 

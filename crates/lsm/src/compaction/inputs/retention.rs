@@ -1,5 +1,5 @@
-//! Decides which records a merge drops: superseded records, and tombstones that hide nothing older (decision 12,
-//! invariant 14; decision 15, invariants 1 and 14).
+//! Decides which records a merge drops: superseded records, and tombstones that hide nothing older (lsm-protocol.md,
+//! invariant 14; adaptive-protocol.md, invariants 1 and 14).
 
 use std::sync::Arc;
 

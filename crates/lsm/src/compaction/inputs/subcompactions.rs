@@ -1,4 +1,4 @@
-//! Splits a compaction by key range into subcompactions of similar size (decision 16, "Parts of a job").
+//! Splits a compaction by key range into subcompactions of similar size (compaction-pace.md, "Subcompactions").
 
 use std::{collections::BTreeSet, iter, ops::Bound, sync::Arc};
 

@@ -1,5 +1,5 @@
 //! Compaction cursors: now and then a level's next table is taken round robin, whatever its score, so that each table
-//! is compacted at some time (decision 16, "Picking").
+//! is compacted at some time (lsm.md, "Compaction").
 
 use std::collections::BTreeMap;
 

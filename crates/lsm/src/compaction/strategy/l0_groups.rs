@@ -1,5 +1,6 @@
 //! Overlap groups of level 0: tables whose key ranges are connected by overlaps, and overlap no other table of level 0.
-//! A compaction takes one group, so the others stay where they are (decision 11, "Picking"; decision 12, invariant 12).
+//! A compaction takes one group, so the others stay where they are (lsm.md, "Compaction"; lsm-protocol.md, invariant
+//! 12).
 
 use std::ops::RangeInclusive;
 

@@ -1,5 +1,5 @@
 //! Picks the next compaction: by level scores, level 0's runs, false-positive reads and tombstones. Everything here
-//! works on a [`Version`] alone and does no I/O (decision 11, "Picking").
+//! works on a [`Version`] alone and does no I/O (lsm.md, "Compaction").
 
 pub(crate) mod cursors;
 pub(crate) mod l0_groups;

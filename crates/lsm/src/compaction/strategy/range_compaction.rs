@@ -1,5 +1,5 @@
 //! Range compaction: moves a key range that is scanned often down into the last level, one job at a time, so that scans
-//! read fewer runs (decision 14, "Merging").
+//! read fewer runs (adaptive.md, "Merging to one run").
 
 use std::sync::Arc;
 

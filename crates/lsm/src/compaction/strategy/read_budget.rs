@@ -1,5 +1,5 @@
 //! The read compaction budget, as LevelDB's allowed seeks: each scan pays for the runs of L0 that it had to read, and
-//! the bytes that it paid for are merged (decision 11, "Runs that scans pay for").
+//! the bytes that it paid for are merged (lsm.md, "Compaction").
 
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 

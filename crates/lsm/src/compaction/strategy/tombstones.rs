@@ -1,5 +1,5 @@
 //! Compactions for tombstones. A tombstone hides a record below it, and both take space until they meet in a compaction
-//! (decision 11, "Picking").
+//! (lsm.md, "Compaction").
 
 use std::sync::Arc;
 

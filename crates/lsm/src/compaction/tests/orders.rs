@@ -1,4 +1,4 @@
-//! All interleavings of a job's subtasks, within a bound on preemptions, by loom (decision 16, P1).
+//! All interleavings of a job's subtasks, within a bound on preemptions, by loom (compaction-pace.md, P1).
 
 use std::{
     panic::{self, AssertUnwindSafe},

@@ -1,5 +1,5 @@
 //! Disk shortage: reserves the disk space that compaction needs to go on, and refuses writes that would take it. On a
-//! full disk, deletes and overwrites give space back by compaction alone (decision 11, "A full disk").
+//! full disk, deletes and overwrites give space back by compaction alone (compaction-pace.md, "Disk shortage").
 
 use std::{sync::Arc, time::Duration};
 

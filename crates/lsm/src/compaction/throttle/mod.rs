@@ -1,5 +1,5 @@
 //! Throttles compactions that no caller waits for: a job sleeps after each stretch of work, the less the higher the
-//! compaction debt is (decision 16, "Pace of jobs").
+//! compaction debt is (compaction-pace.md, "Compaction throttle").
 
 pub(crate) mod disk_shortage;
 pub(crate) mod write_stall;

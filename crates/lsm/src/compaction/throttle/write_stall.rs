@@ -1,5 +1,5 @@
 //! Write stalls: measures how far flushes and compaction are behind the writers, and delays writers by that. The delay
-//! begins early and is small at first (decision 11, "Pressure"; decision 1, "Slowing down").
+//! begins early and is small at first (compaction-pace.md, "Write stalls"; commit-and-recovery.md, "Log reclaim").
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl WriteStall {
 
     /// Runs of L0 that count as compacted already: half of the share that the running compaction has read. With the
     /// whole share, L0 would become too large; with none, the write rate would go up and down with each compaction
-    /// (decision 16, "Pace of writers").
+    /// (compaction-pace.md, "Write stalls").
     fn allowance(&self) -> f64 {
         let [runs, bytes, passed] =
             [&self.job_runs, &self.job_bytes, &self.job_passed].map(|of| of.load(Ordering::Relaxed) as f64);
@@ -125,7 +125,7 @@ impl Lsm {
     }
 
     /// The debt ratio: at 0 no compaction is due; from 1 on compactions may use all resources, and writers are slowed
-    /// down (decision 16, "Pace of jobs").
+    /// down (compaction-pace.md, "Compaction throttle").
     pub(crate) fn debt_ratio(&self) -> f64 {
         f64::from_bits(self.write_stall.debt_ratio.load(Ordering::Relaxed))
     }

@@ -1,4 +1,4 @@
-//! All interleavings of a few calls, within a bound on preemptions, by loom (decision 12, K1 and K2). A slab has 16
+//! All interleavings of a few calls, within a bound on preemptions, by loom (lsm-protocol.md, K1 and K2). A slab has 16
 //! words, two nodes.
 
 use ecotone_sys::primitive::orders::{self, spawn};

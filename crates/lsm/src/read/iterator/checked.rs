@@ -1,5 +1,5 @@
 //! Checked scans of test builds: the read checker judges each record that a scan returns, each gap that it passes over,
-//! and the order of the records it meets (decision 15, "The ledger").
+//! and the order of the records it meets (adaptive-protocol.md, "The read checker").
 
 use std::sync::Arc;
 

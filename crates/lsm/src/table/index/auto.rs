@@ -1,5 +1,5 @@
 //! Automatic choice of the index kind: the one with the least cost for a table, by its bytes and its expected reads
-//! (decision 11, "Index").
+//! (lsm.md, "Tables").
 
 use ecotone_substrate::limits::PAGE;
 use ecotone_sys::chunk::CELL_BYTES;

@@ -1,6 +1,6 @@
 //! An index by simple linear regression, packed. For each group of blocks there is a line from its first key to that of
 //! the next group. For each block the index stores the deviation of its separator from the line, in as many bits as the
-//! group needs (L4; decision 11, "Index").
+//! group needs (L4; lsm.md, "Tables").
 //!
 //! A separator is stored as its *number*, a point on a grid that is as coarse as possible. If a grid point lies between
 //! two blocks, the number tells them apart. Otherwise the blocks *tie*: keys of the left block may have the number of

@@ -1,5 +1,5 @@
 //! Indexes: they map a key to the block of a table that can have it. There are several kinds behind one interface (L2;
-//! decision 11, "Index").
+//! lsm.md, "Tables").
 //!
 //! Every kind gives the block to read first, and bounds that hold for every key of the table. The blocks themselves
 //! decide, so a bad model or equal digests cannot give a wrong answer.

@@ -205,7 +205,7 @@ fn searches_for_keys_that_are_not_there_end() {
     }
 }
 
-/// Records of a block of 4096, by the bytes of their keys (decision 11, "What it comes to").
+/// Records of a block of 4096, by the bytes of their keys (lsm.md, "Tables").
 const PER_BLOCK: [(usize, usize); 4] = [(8, 37), (16, 34), (32, 30), (64, 24)];
 
 /// The smallest tables have 2048 blocks.

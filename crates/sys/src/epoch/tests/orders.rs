@@ -1,4 +1,4 @@
-//! All orders of pins, swaps and their grace periods, by loom (decision 10, M1).
+//! All orders of pins, swaps and their grace periods, by loom (hash-protocol.md, M1).
 
 use super::super::*;
 use crate::primitive::{
