@@ -1,4 +1,5 @@
-# Shorthands and the longer campaigns. Nothing here is needed to build or test: see README.md for the two commands, and .ci/run for the gate.
+# Shorthands and the longer campaigns. Nothing here is needed to build or test: README.md has the two commands, and
+# .ci/run is the gate.
 
 set shell := ["bash", "-euo", "pipefail", "-c"]
 
@@ -8,11 +9,11 @@ export RUST_BACKTRACE := "1"
 default:
     @just --list --unsorted
 
-# The gate: what must pass before a change lands (forty minutes on 2 cores)
+# The gate: everything that must pass before a change lands (forty minutes on 2 cores)
 ci:
     .ci/run
 
-# The tests that take seconds, with the short tier of many a campaign (ten minutes on 2 cores, half of it the build)
+# The tests that take seconds, with the short tiers of the campaigns (ten minutes on 2 cores, half of it the build)
 test *ARGS:
     cargo test --workspace {{ARGS}}
 
@@ -24,31 +25,31 @@ long-tests *ARGS:
 fmt:
     cargo fmt --all
 
-# Lints, as the gate has them
+# Lints, as in the gate
 lint:
     cargo clippy --workspace --all-targets -- -D warnings
     cargo clippy -p ecotone --features bugs --all-targets -- -D warnings
 
-# The documentation of the code in target/doc, what is private included; the library's as its users see it
+# The documentation of the code in target/doc: with private items, and that of the library as its users see it
 docs:
     cargo doc --workspace --exclude ecotone --no-deps --document-private-items
     cargo doc -p ecotone --no-deps
 
-# Simulated crashes at random I/Os, counted by phase: of the tree engine, or of each one with TESTS=crash_campaign
+# Simulated crashes at random I/Os, counted by phase: of the tree engine, or of all engines with TESTS=crash_campaign
 crashes POINTS="10000" TESTS="crash_campaign_on_the_tree":
     ECOTONE_CRASHES={{POINTS}} cargo test --release -p ecotone --test it -- --include-ignored --nocapture {{TESTS}}
 
-# Calls that overlap, interleaved by a seed and by threads with crashes, every history judged
+# Overlapping calls, interleaved by a seed and by threads with crashes; every history is checked
 histories COUNT="5000" TESTS="interleaved_calls threads_and_crashes":
     ECOTONE_HISTORIES={{COUNT}} cargo test --release -p ecotone --test it -- --include-ignored --nocapture {{TESTS}}
 
-# Schedules of the whole library that shuttle chooses, and all orders of its small parts by loom
+# Schedules of the whole library, chosen by shuttle, and all orders of its small parts, by loom
 interleavings SCHEDULES="10000":
     ECOTONE_SCHEDULES={{SCHEDULES}} cargo test --release -p ecotone --features shuttle --test interleavings -- --nocapture
     cargo test -p ecotone --features shuttle,bugs --test interleavings bugs:: -- --nocapture
     cargo test --release -p ecotone-sys -p ecotone-substrate -p ecotone-engine -p ecotone-tree -p ecotone-hash -p ecotone-lsm --features ecotone-sys/loom,ecotone-substrate/loom,ecotone-engine/loom,ecotone-tree/loom,ecotone-hash/loom,ecotone-lsm/loom --lib orders -- --nocapture
 
-# Many threads in small budgets, in every way there is: every call must return in time
+# Many threads in small budgets, with every kind of call: every call must return in time
 liveness EPISODES="100":
     ECOTONE_LIVENESS={{EPISODES}} cargo test -p ecotone --test it -- --include-ignored --nocapture --test-threads 1 liveness
 
@@ -60,11 +61,11 @@ kills TIMES="100":
 short-histories:
     ECOTONE_FULL=1 cargo test --release -p ecotone --test it every_crash -- --include-ignored --nocapture
 
-# Every byte of a small database flipped in turn, every file cut at every length
+# Flips every byte of a small database in turn, and cuts every file at every length
 damage:
     ECOTONE_FULL=1 cargo test --release -p ecotone --test it damage -- --include-ignored --nocapture
 
-# Switches the known bugs on, one after the other: the general suites must catch each in three runs of three
+# Switches on the known bugs, one after the other: the general suites must catch each in three runs of three
 bugs:
     cargo test -p ecotone-substrate --features bugs --test log_bugs -- --nocapture
     cargo test -p ecotone --features bugs bugs:: -- --nocapture
@@ -77,11 +78,11 @@ fuzz TARGET SECONDS="600":
     cd fuzz && cargo run --release --bin seeds
     cd fuzz && cargo +nightly fuzz run {{TARGET}} -- -max_total_time={{SECONDS}}
 
-# The tests of the crates with unsafe code and of what drives them, under the address sanitizer
+# The tests of the crate with unsafe code and of the crate that drives it, under the address sanitizer
 asan:
     RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --target x86_64-unknown-linux-gnu -p ecotone-sys -p ecotone-substrate --lib --tests
 
-# What the disk below DIR gives, by queue depth: the denominator of all figures
+# Throughput of the disk below DIR by queue depth: the denominator of all figures
 bench-disk DIR="target/figures/data":
     mkdir -p {{DIR}}
     cargo run --release -p ecotone-bench -- disk --dir {{DIR}}
@@ -90,10 +91,10 @@ bench-disk DIR="target/figures/data":
 figures DIR="target/figures/data":
     tools/figures.sh {{DIR}}
 
-# The other stores beside ours, into target/rivals (SCALE=full for 20 million records); DIR must be on the disk to be measured
+# The other stores beside ours, into target/rivals (SCALE=full: 20 million records); DIR is on the disk to be measured
 rivals DIR="target/rivals/data":
     tools/rivals.sh {{DIR}}
 
-# Licences, holes and sources of the dependencies (needs cargo-deny)
+# Licences, known vulnerabilities and sources of the dependencies (needs cargo-deny)
 deny:
     cargo deny check
