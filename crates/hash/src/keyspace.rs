@@ -1,4 +1,4 @@
-//! One hash keyspace: implements the engine interface of the database over [`Hash`].
+//! One hash keyspace: implements the engine interface of the database over [`struct@Hash`].
 
 use std::sync::{Arc, OnceLock};
 
