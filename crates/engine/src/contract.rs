@@ -239,7 +239,7 @@ impl Check {
     /// Counts records until `next` returns none. A damage that `next` meets has mostly been met before.
     ///
     /// # Errors
-    /// See [`found`](Self::found).
+    /// See [`add_problem`](Self::add_problem).
     pub fn count_records(&mut self, mut next: impl FnMut() -> Result<bool>) -> Result<()> {
         loop {
             match next() {

@@ -1,7 +1,7 @@
 //! Iteration over a range, from both ends (lsm.md, "Reading"; lsm-protocol.md, invariant 21).
 //!
 //! Each end of a scan merges two sources: the run and level iterators of one version, and a batch copied from the
-//! memtables ([`memtable_iterator`], [`memtable_batch`]). [`sources`] positions the run iterators. [`checked`] compares
+//! memtables (`memtable::iterator`, `memtable::batch`). [`sources`] positions the run iterators. [`checked`] compares
 //! the results with the read checker in test builds. Where the version has paged ranges, a scan goes from fragment to
 //! fragment and in each reads only the runs that are visible there (adaptive.md, "Reading").
 
