@@ -377,13 +377,16 @@ impl Controller {
         let current = lsm.paged_ranges();
         let paged_ranges: Vec<_> = current
             .iter()
-            .map(|paged_range| (paged_range, lsm.range_size(paged_range.bounds().0, paged_range.bounds().1)))
+            .map(|paged_range| {
+                (paged_range, lsm.range_sizes().range_size(paged_range.bounds().0, paged_range.bounds().1))
+            })
             .collect();
         let tasks: Vec<Task> = {
             let state = self.state.lock();
             state.under_way.iter().chain(&state.hinted).chain(&state.task).cloned().collect()
         };
-        let tasks: Vec<_> = tasks.into_iter().map(|task| (lsm.range_size(&task.from, &task.upper), task)).collect();
+        let tasks: Vec<_> =
+            tasks.into_iter().map(|task| (lsm.range_sizes().range_size(&task.from, &task.upper), task)).collect();
         let state = self.state.lock();
         let covered = paged_ranges.into_iter().map(|(paged_range, range_size)| {
             let shape = match (paged_range.superseded_from(), range_size.bytes) {

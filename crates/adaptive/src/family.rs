@@ -7,11 +7,13 @@ use ecotone_lsm::{LsmFamily, manifest::LevelManifest, pages::tier::LsmDeps};
 use ecotone_substrate::Result;
 use ecotone_tree::{Tree, TreeFamily, page_allocator::PageFile};
 
-use super::{AdaptiveOptions, blob::Blob, controller::Controller, keyspace::AdaptiveKeyspace, page_tier::TreePages};
-
-/// Tags of the two parts of a keyspace in structural records.
-pub(super) const TABLES: u8 = 1;
-pub(super) const PAGES: u8 = 2;
+use super::{
+    AdaptiveOptions,
+    blob::Blob,
+    controller::Controller,
+    keyspace::{AdaptiveKeyspace, PAGES, TABLES},
+    page_tier::TreePages,
+};
 
 /// The adaptive engine.
 #[derive(Debug)]

@@ -7,16 +7,15 @@ use ecotone_engine::contract::{
     Admission, Check, Cursor, Engine, EngineCheckpoint, Hint, Operation, Ordered, Progress, Range, RangeShape, Record,
     Stats, VisitValue,
 };
-use ecotone_lsm::keyspace::LsmKeyspace;
+use ecotone_lsm::{keyspace::LsmKeyspace, pages::conversion::Conversion};
 use ecotone_substrate::{Error, Result, Seq, memory::Component};
 use ecotone_tree::Tree;
 
-use super::{
-    AdaptiveOptions,
-    blob::Blob,
-    controller::Controller,
-    family::{PAGES, TABLES},
-};
+use super::{AdaptiveOptions, blob::Blob, controller::Controller, task::conversion};
+
+/// Tags of the two parts of a keyspace in structural records.
+pub(super) const TABLES: u8 = 1;
+pub(super) const PAGES: u8 = 2;
 
 /// A keyspace of an open database.
 #[derive(Debug)]
@@ -58,19 +57,23 @@ impl AdaptiveKeyspace {
         }
     }
 
+    fn conversion(&self) -> Conversion<'_> {
+        conversion(self.lsm.lsm())
+    }
+
     /// Converts a range to pages: all its visible table records, or those of the oldest run or level only.
     pub(super) fn convert_to_pages(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
-        self.lsm.lsm().convert_to_pages(self.options.split, lower, upper)
+        self.conversion().convert_to_pages(self.options.split, lower, upper)
     }
 
     /// Makes table records in the range visible again.
     pub(super) fn reactivate(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
-        self.lsm.lsm().reactivate_tables(lower, upper)
+        self.conversion().reactivate_tables(lower, upper)
     }
 
     /// Converts a range to tables: its pages are emptied.
     pub(super) fn convert_to_tables(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
-        self.lsm.lsm().convert_to_tables(lower, upper)
+        self.conversion().convert_to_tables(lower, upper)
     }
 }
 
@@ -161,7 +164,7 @@ impl Engine for AdaptiveKeyspace {
 
     fn recovered(&self) -> Result<()> {
         self.lsm.recovered()?;
-        match self.lsm.lsm().clear_leftovers() {
+        match self.conversion().clear_leftovers() {
             // The leftovers do no harm. The next opening tries again.
             Err(error) if error.is_shortage() => {}
             cleared => cleared?,
@@ -192,7 +195,7 @@ impl Engine for AdaptiveKeyspace {
     fn stats(&self) -> Stats {
         let mut stats = self.lsm.stats();
         stats.extend(self.controller.stats());
-        stats.extend(self.lsm.lsm().page_stats());
+        stats.extend(self.lsm.page_stats());
         stats.push(("paged_ranges", self.lsm.lsm().paged_ranges().iter().count() as u64));
         let of_pages = ["segments", "overflow_pages", "used_bytes", "reorganisations", "write_outs"];
         let is_of_pages = |name: &str| of_pages.contains(&name) || name.starts_with("forecast");

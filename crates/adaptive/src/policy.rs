@@ -12,7 +12,7 @@ use super::{
     cost_model::{self, CostModel, FIXED_COST},
     hints::Hints,
     range_part::RangePart,
-    scan_stats::{KeyRange, ScanStats},
+    scan_stats::{ScanStats, cells::KeyRange},
     task::{Reason, Target, Task},
 };
 
@@ -106,8 +106,9 @@ impl Policy {
             is_wanted && self.may_be_pages(lower, upper)
         };
         let wanted = paged_ranges.iter().map(PagedRange::bounds).filter(is_wanted);
-        let range_size =
-            wanted.map(|bounds| (cost_model::bytes_rewritten(&lsm.conversion_size(split, bounds.0, bounds.1)), bounds));
+        let range_size = wanted.map(|bounds| {
+            (cost_model::bytes_rewritten(&lsm.range_sizes().conversion_size(split, bounds.0, bounds.1)), bounds)
+        });
         let idle_conversion = range_size.filter(|(bytes, _)| *bytes > 0.0);
         let (bytes, (lower, upper)) = idle_conversion.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
         Some(Task::convert(lsm, split, Reason::Idle, (lower.to_vec(), upper.to_vec()), bytes))
@@ -134,7 +135,7 @@ impl Policy {
     fn plan_part(&self, lsm: &Lsm, split: Split, part: RangePart) -> Option<Task> {
         let (target, conversion_cost) = (self.target_for(&part), self.conversion_cost(&part));
         let RangePart { lower, upper, range_size, may_be_run } = part;
-        let is_one_run = may_be_run && !cost_model::is_worth_merging(&lsm.range_size(&lower, &upper));
+        let is_one_run = may_be_run && !cost_model::is_worth_merging(&lsm.range_sizes().range_size(&lower, &upper));
         let pays = match target {
             Target::Pages => self.scan_stats.exceeds_page_threshold(&lower, &upper, (conversion_cost, FIXED_COST)),
             _ => self.scan_stats.exceeds_threshold(&lower, &upper, (conversion_cost, FIXED_COST)),
@@ -144,7 +145,7 @@ impl Policy {
         }
         if target == Target::Pages {
             let (lower, upper) = self.with_gaps(lsm, split, (lower, upper), &range_size);
-            let bytes = cost_model::bytes_rewritten(&lsm.conversion_size(split, &lower, &upper));
+            let bytes = cost_model::bytes_rewritten(&lsm.range_sizes().conversion_size(split, &lower, &upper));
             return Some(Task::convert(lsm, split, Reason::Scans, (lower, upper), bytes));
         }
         let plan = lsm.estimate_range_compaction((&lower, &upper))?;
@@ -168,7 +169,9 @@ impl Policy {
         });
         let most = MAX_GAP_COST_SHARE * (conversion_cost(range_size) + FIXED_COST);
         let is_cheap = |from: &[u8], to: &[u8]| {
-            from < to && self.may_be_pages(from, to) && conversion_cost(&lsm.conversion_size(split, from, to)) <= most
+            from < to
+                && self.may_be_pages(from, to)
+                && conversion_cost(&lsm.range_sizes().conversion_size(split, from, to)) <= most
         };
         let bounds = || paged_ranges.iter().map(PagedRange::bounds);
         let before = bounds().filter(|(begin, _)| *begin < &lower[..]).last();
@@ -189,7 +192,8 @@ impl Policy {
 /// the budget.
 fn bytes_of(lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>), budget: u64) -> impl Fn(KeyRange) -> u64 {
     move |(lower, upper)| {
-        clip(ends, &lower, upper.as_deref()).map_or(0, |(lower, upper)| lsm.merged_size(&lower, &upper, 2 * budget))
+        clip(ends, &lower, upper.as_deref())
+            .map_or(0, |(lower, upper)| lsm.range_sizes().merged_size(&lower, &upper, 2 * budget))
     }
 }
 

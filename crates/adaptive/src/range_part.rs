@@ -24,19 +24,19 @@ impl RangePart {
         fits: &impl Fn() -> bool,
         (lower, upper): (Vec<u8>, Vec<u8>),
     ) -> Vec<RangePart> {
-        let bounds = lsm.split_by_paged_ranges(&lower, &upper);
+        let bounds = lsm.range_sizes().split_by_paged_ranges(&lower, &upper);
         let mut uncovered = bounds.iter().filter(|(.., is_paged)| !is_paged);
         let first = uncovered.next().filter(|_| fits());
         let rest = first.map(|first| (first.0.clone(), uncovered.next_back().unwrap_or(first).1.clone()));
         let Some((from, to)) = rest else {
-            let range_size = lsm.conversion_size(split, &lower, &upper);
+            let range_size = lsm.range_sizes().conversion_size(split, &lower, &upper);
             return non_empty(RangePart { lower, upper, range_size, may_be_run: false }).collect();
         };
         let covered = bounds.into_iter().filter(|(.., is_paged)| *is_paged).flat_map(|(lower, upper, _)| {
-            let range_size = lsm.conversion_size(split, &lower, &upper);
+            let range_size = lsm.range_sizes().conversion_size(split, &lower, &upper);
             non_empty(RangePart { lower, upper, range_size, may_be_run: false })
         });
-        let range_size = lsm.unpaged_conversion_size(split, &from, &to);
+        let range_size = lsm.range_sizes().unpaged_conversion_size(split, &from, &to);
         covered.chain(non_empty(RangePart { lower: from, upper: to, range_size, may_be_run: true })).collect()
     }
 }

@@ -17,7 +17,7 @@ use ecotone_tree::repair::{IndexedPages, Layout as Pages, Salvage as PageSalvage
 
 use super::{
     blob::Blob,
-    family::{PAGES, TABLES},
+    keyspace::{PAGES, TABLES},
 };
 
 /// Where the records of a keyspace are, while structural records are replayed.

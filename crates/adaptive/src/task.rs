@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_lsm::{RangeCompactionEstimate, RangeCompactionStep, Split, store::Lsm};
+use ecotone_lsm::{RangeCompactionEstimate, RangeCompactionStep, Split, pages::conversion::Conversion, store::Lsm};
 use ecotone_substrate::Result;
 
 use super::{cost_model, hints::overlaps};
@@ -100,7 +100,7 @@ impl Task {
         (lower, upper): (Vec<u8>, Vec<u8>),
         bytes: f64,
     ) -> Task {
-        let levels_left = lsm.conversion_steps(split, &lower, &upper) - 1;
+        let levels_left = lsm.range_sizes().conversion_steps(split, &lower, &upper) - 1;
         Task { bytes, levels_left, ..Task::new(Target::Pages, reason, lower, upper) }
     }
 
@@ -118,11 +118,11 @@ impl Task {
         let (mut before, read) = (look(), self.read);
         let on_start = || before = look();
         let ended = match self.target {
-            Target::Pages => lsm.convert_next_to_pages(split, (&self.from, &self.upper), on_start),
+            Target::Pages => conversion(lsm).convert_next_to_pages(split, (&self.from, &self.upper), on_start),
             Target::OneRun => {
                 lsm.compact_range_step((&self.from, &self.upper), self.most, on_start).map(|merged| self.merged(merged))
             }
-            Target::Tables => lsm.convert_next_to_tables(&self.from, &self.upper, on_start),
+            Target::Tables => conversion(lsm).convert_next_to_tables(&self.from, &self.upper, on_start),
         };
         let ended = ended.map(|end| {
             self.from = end;
@@ -155,7 +155,7 @@ impl Task {
     /// steps.
     fn next_level(&mut self, lsm: &Lsm) {
         if self.is_done() && self.reason == Reason::Hint && self.levels_left > 0 {
-            let is_free = lsm.range_size(&self.lower, &self.upper).bytes == 0;
+            let is_free = lsm.range_sizes().range_size(&self.lower, &self.upper).bytes == 0;
             self.levels_left = if is_free { 0 } else { self.levels_left - 1 };
             self.from = if is_free { self.upper.clone() } else { self.lower.clone() };
         }
@@ -181,4 +181,9 @@ impl Task {
     pub(super) fn overlaps_range(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         overlaps((&self.lower, Some(&self.upper)), (lower, upper))
     }
+}
+
+/// The conversions of a keyspace's tables.
+pub(super) fn conversion(lsm: &Arc<Lsm>) -> Conversion<'_> {
+    Conversion::of(lsm).expect("an adaptive keyspace has a page tier")
 }

@@ -35,28 +35,23 @@ struct BulkLoad<'l> {
     loaded: u64,
 }
 
-impl Lsm {
-    /// Loads ascending records above every key present. After a crash a prefix of the tables is there.
-    pub(super) fn load_sorted(self: &Arc<Self>, records: &mut Records<'_>) -> Result<u64> {
-        // Older tombstones must not be above the loaded records.
-        self.flush(Seq::MAX)?;
-        let mut load = BulkLoad { lsm: self, last: self.last_key()?, run: None, mean: None, loaded: 0 };
-        let ended = loop {
-            match load.next_table(records) {
-                Ok(true) => {}
-                ended => break ended,
-            }
-        };
-        let wal = &self.files.context().shared.wal;
-        wal.sync_through(wal.tail().saturating_sub(1))?;
-        ended.map(|_| load.loaded)
-    }
-
-    /// The largest key of the keyspace.
-    fn last_key(self: &Arc<Self>) -> Result<Option<Vec<u8>>> {
-        let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
-        Ok(scan.next_back()?.map(|(key, _)| key.to_vec()))
-    }
+/// Loads ascending records above every key present. After a crash a prefix of the tables is there.
+pub(super) fn load_sorted(lsm: &Arc<Lsm>, records: &mut Records<'_>) -> Result<u64> {
+    // Older tombstones must not be above the loaded records.
+    lsm.flush(Seq::MAX)?;
+    let mut scan = Scan::new(lsm.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
+    let last = scan.next_back()?.map(|(key, _)| key.to_vec());
+    drop(scan);
+    let mut load = BulkLoad { lsm, last, run: None, mean: None, loaded: 0 };
+    let ended = loop {
+        match load.next_table(records) {
+            Ok(true) => {}
+            ended => break ended,
+        }
+    };
+    let wal = &lsm.files.context().shared.wal;
+    wal.sync_through(wal.tail().saturating_sub(1))?;
+    ended.map(|_| load.loaded)
 }
 
 impl BulkLoad<'_> {
@@ -92,7 +87,7 @@ impl BulkLoad<'_> {
         let lsm = self.lsm;
         lsm.idle.reset();
         // Both locks, so that neither levels nor ordinals change.
-        let (compaction_lock, flush_lock) = (lsm.compaction_lock.lock(), lsm.flush_lock.lock());
+        let (compaction_lock, flush_lock) = (lsm.compactor.lock.lock(), lsm.flusher.lock.lock());
         let installed = self.install_locked(tables, first);
         drop(flush_lock);
         lsm.schedule_flush_if_needed();

@@ -7,23 +7,19 @@ use ecotone_substrate::{Result, memory::Component};
 
 use crate::{read::iterator::Scan, store::Lsm};
 
-impl Lsm {
-    /// Reads and checks everything. Writers go on meanwhile.
-    pub(super) fn check(self: &Arc<Self>) -> Result<Check> {
-        let mut check = Check::default();
-        let version = self.version();
-        for reader in version.tables() {
-            self.idle.reset();
-            check.pages += u64::from(reader.table().blocks());
-            let checked = reader.table().check(self.files.environment(), &|key| self.hash(key));
-            checked.or_else(|error| check.add_problem(error))?;
-        }
-        let fully_superseded = version.fully_superseded(version.paged_ranges());
-        check
-            .problems
-            .extend(fully_superseded.map(|reader| format!("nothing of {} counts", reader.table().name().file())));
-        let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
-        check.count_records(|| Ok(scan.next()?.is_some()))?;
-        Ok(check)
+/// Reads and checks everything. Writers go on meanwhile.
+pub(super) fn check(lsm: &Arc<Lsm>) -> Result<Check> {
+    let mut check = Check::default();
+    let version = lsm.version();
+    for reader in version.tables() {
+        lsm.idle.reset();
+        check.pages += u64::from(reader.table().blocks());
+        let checked = reader.table().check(lsm.files.environment(), &|key| lsm.hash(key));
+        checked.or_else(|error| check.add_problem(error))?;
     }
+    let fully_superseded = version.fully_superseded(version.paged_ranges());
+    check.problems.extend(fully_superseded.map(|reader| format!("nothing of {} counts", reader.table().name().file())));
+    let mut scan = Scan::new(lsm.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
+    check.count_records(|| Ok(scan.next()?.is_some()))?;
+    Ok(check)
 }

@@ -1,6 +1,6 @@
-//! The LSM engine factory: creates and opens keyspaces, and derives their sizes from options and memory budget.
+//! The LSM engine factory: creates and opens keyspaces.
 
-use std::{sync::Arc, thread};
+use std::sync::Arc;
 
 use ecotone_engine::{
     contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared},
@@ -11,7 +11,8 @@ use ecotone_sys::primitive::Once;
 
 use crate::{
     blob, cache::table_cache::TableCache, checker::ReadChecker, keyspace::LsmKeyspace, manifest::LevelManifest,
-    memtable::pool::MemtablePool, options::LsmOptions, pages::tier::LsmDeps, version::version_set::VersionSet,
+    memtable::pool::MemtablePool, options::LsmOptions, pages::tier::LsmDeps, tuning::Tuning,
+    version::version_set::VersionSet,
 };
 
 /// The LSM engine. Clones belong to the same database.
@@ -35,74 +36,6 @@ struct Commons {
     pool: Once<Arc<MemtablePool>>,
     /// Memory for indexes and filters of tables.
     cache: Once<Arc<TableCache>>,
-}
-
-/// Sizes of the parts of a keyspace.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Tuning {
-    /// Bytes of records with which a memtable is full.
-    pub(super) memtable: usize,
-    /// Bytes of blocks of a full table.
-    pub(super) table: u64,
-    /// Bytes of L0 from which on it is compacted.
-    pub(super) l0_target: u64,
-    /// Most bytes of small runs of L0 that are merged within L0: those of a memtable, so that large runs are not
-    /// written twice unless scans pay for it.
-    pub(super) small: u64,
-    /// Least bytes of tables of a subcompaction.
-    pub(super) part: u64,
-    /// The same for a part of a conversion, which ends with no table of its own.
-    pub(super) conversion_part: u64,
-    /// Most threads that help with a compaction, and the part of the budget below which their memory stays.
-    pub(super) helpers: usize,
-    pub(super) helpers_part: usize,
-    /// The debt ratio from which on they help.
-    pub(super) late: f64,
-    /// For tests: whether compactions are done in slices now and then, however much space there is.
-    pub(super) slices: bool,
-}
-
-/// Least tables of a subcompaction, by bytes: it ends with a table that is half full on average.
-const PART_TABLES: u64 = 4;
-/// Most threads that help with a compaction, and processors that are left to other work.
-const MOST_HELPERS: usize = 3;
-const OTHERS: usize = 1;
-/// All helpers together have this part of the budget.
-pub(super) const HELPERS_PART: usize = 32;
-/// L0 has this part of the budget.
-const LEVEL_0_PART: u64 = 2;
-
-impl Tuning {
-    /// Memtables of one slab, tables of few blocks, and subcompactions of few tables, if there are enough of them.
-    pub(super) const TINY: Tuning = Tuning {
-        memtable: 48 << 10,
-        table: 16 << 10,
-        // In a schedule of shuttle, threads do a few flushes of a few records. A table has 16 KiB at least.
-        l0_target: if cfg!(feature = "shuttle") { 4 << 10 } else { 72 << 10 },
-        small: 64 << 10,
-        part: 32 << 10,
-        conversion_part: if cfg!(feature = "shuttle") { 1 } else { 16 << 10 },
-        helpers: 2,
-        helpers_part: 4,
-        late: 0.0,
-        slices: true,
-    };
-
-    fn of(options: &LsmOptions, budget: usize) -> Tuning {
-        Tuning {
-            memtable: options.memtable_bytes(budget) as usize,
-            table: options.table_bytes(budget),
-            l0_target: budget as u64 / LEVEL_0_PART,
-            small: options.memtable_bytes(budget),
-            part: PART_TABLES * options.table_bytes(budget),
-            conversion_part: options.table_bytes(budget),
-            helpers: MOST_HELPERS
-                .min(thread::available_parallelism().map_or(0, |processors| processors.get() - OTHERS)),
-            helpers_part: HELPERS_PART,
-            late: 1.0,
-            slices: false,
-        }
-    }
 }
 
 impl LsmFamily {

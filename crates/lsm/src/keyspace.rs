@@ -12,15 +12,18 @@ use ecotone_engine::{
 use ecotone_substrate::{Error, Result, Seq, memory::Component, storage::FileId};
 
 use crate::{
-    blob,
+    blob, bulk,
     cache::table_reader::TableReader,
+    check,
     checker::ReadChecker,
-    family::Tuning,
+    compaction::full::FullCompaction,
+    counters,
     manifest::PagedRanges,
     memtable::{pool::MemtablePool, slab_reserve::Reservation},
     pages::tier::LsmDeps,
-    read::iterator::Scan,
+    read::{iterator::Scan, multi_get::multi_get},
     store::Lsm,
+    tuning::Tuning,
     version::{TableMeta, Version, version_set::VersionSet},
 };
 
@@ -50,7 +53,8 @@ impl LsmKeyspace {
 
     fn run(&self, version: Version<TableReader>) {
         let lsm = Arc::new(Lsm::new(&self.files, self.tuning, &self.pool, version, self.deps.clone()));
-        lsm.forgive_inherited_debt();
+        lsm.throttle.stall.forgive_inherited_debt();
+        lsm.update_debt();
         self.pool.add(&lsm);
         lsm.watch_use();
         self.lsm.set(lsm).expect("a structure is recovered once");
@@ -113,6 +117,11 @@ impl LsmKeyspace {
         let lsm = self.lsm();
         lsm.check_live().map(|()| lsm)
     }
+
+    /// More statistics, of a keyspace with a page tier.
+    pub fn page_stats(&self) -> [(&'static str, u64); 4] {
+        counters::page_stats(self.lsm())
+    }
 }
 
 impl Engine for LsmKeyspace {
@@ -126,7 +135,7 @@ impl Engine for LsmKeyspace {
     }
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
-        self.live()?.multi_get(keys, found)
+        multi_get(self.live()?, keys, found)
     }
 
     fn throttle(&self, bytes: usize, adds: bool) -> Result<()> {
@@ -198,15 +207,15 @@ impl Engine for LsmKeyspace {
     }
 
     fn compact(&self, progress: &mut Progress<'_>) -> Result<bool> {
-        self.live()?.compact_all(progress).map(|()| true)
+        FullCompaction(self.live()?).run(progress).map(|()| true)
     }
 
     fn verify(&self) -> Result<Check> {
-        self.live()?.check()
+        check::check(self.live()?)
     }
 
     fn stats(&self) -> Stats {
-        self.lsm().stats()
+        counters::stats(self.lsm())
     }
 
     fn mark_dropped(&self) {
@@ -221,6 +230,6 @@ impl Ordered for LsmKeyspace {
     }
 
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
-        self.live()?.load_sorted(records)
+        bulk::load_sorted(self.live()?, records)
     }
 }

@@ -3,6 +3,7 @@
 //! tier, which another engine keeps, holds the oldest records of some ranges below the tables (lsm.md, lsm-protocol.md,
 //! `docs/format/lsm.md`).
 
+mod background;
 pub mod blob;
 mod bulk;
 mod cache;
@@ -12,7 +13,6 @@ mod compaction;
 mod counters;
 mod family;
 mod flush;
-mod idle;
 pub mod keyspace;
 pub mod manifest;
 mod memtable;
@@ -26,7 +26,9 @@ pub mod table;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod tuning;
 mod version;
+mod write;
 
 pub use crate::{
     compaction::strategy::range_compaction::{RangeCompactionEstimate, RangeCompactionStep},

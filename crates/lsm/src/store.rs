@@ -4,42 +4,30 @@
 
 use std::{array, sync::Arc};
 
-use ecotone_engine::{
-    contract::Operation, idle::IdleDetector, job_lock::JobLock, read_ahead::ScanLengths, record_cache::RecordCache,
-};
-use ecotone_substrate::{
-    Error, Result, Seq,
-    coalesced_job::CoalescedJob,
-    limits::MAX_LEVELS,
-    lock_rank::LockRank,
-    metrics::{Counter, Histogram},
-};
-use ecotone_sys::{chunk::Size, primitive::Mutex};
+use ecotone_engine::{contract::Stats, idle::IdleDetector, read_ahead::ScanLengths, record_cache::RecordCache};
+use ecotone_substrate::{Result, limits::MAX_LEVELS, metrics::Counter};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::{
     cache::table_reader::TableReader,
+    checker::{self, ReadChecker},
     compaction::{
-        executor::cpu_time::CpuTime,
-        full::FullCompactions,
-        strategy::{cursors::CompactionCursors, read_budget::ReadCompactionBudget},
-        throttle::{disk_shortage::DiskShortage, write_stall::WriteStall},
+        Compactor,
+        inputs::output_splitter::OutputSplitter,
+        throttle::{Throttle, disk_shortage::space_to_go_on},
     },
-    family::Tuning,
-    flush::to_pages::ConvertingRange,
-    idle::Use,
-    manifest::{PagedRanges, RunId},
-    memtable::{
-        Memtable,
-        pool::MemtablePool,
-        slab_reserve::{Reservation, SlabReserve, size_of_next},
-    },
+    flush::Flusher,
+    manifest::{PagedRanges, RunId, VersionEdit},
+    memtable::{Memtable, pool::MemtablePool, slab_reserve::SlabReserve},
     pages::{
+        Conversions,
+        range_size::{RangeSizes, key_after},
         tier::{LsmDeps, PageTier},
-        to_pages::ConversionState,
     },
+    table::{Options, block_size},
+    tuning::Tuning,
     version::{
-        Version,
+        TableMeta, Version,
         super_version::{CurrentVersion, HashedKey, MemtableMiss},
         version_set::VersionSet,
     },
@@ -48,59 +36,32 @@ use crate::{
 /// The state of one keyspace: memtables, tables, background jobs and statistics.
 #[derive(Debug)]
 pub struct Lsm {
+    /// The memtables and the version, for readers.
     pub(super) current: CurrentVersion<Version<TableReader>>,
     pub(super) slabs: Arc<SlabReserve>,
-    pub(super) pool: Arc<MemtablePool>,
     pub(super) files: Arc<VersionSet>,
     pub(super) deps: LsmDeps,
     pub(super) tuning: Tuning,
-    /// Held during a flush, across its I/O. A thread that has waited for the lock checks again whether its flush is
-    /// still needed. The holder schedules the background job when it releases the lock, as that job only tries the lock
-    /// (compaction-pace.md, invariants 14 and 17).
-    pub(super) flush_lock: JobLock,
-    /// Held during a compaction, a conversion or a bulk load, across its I/O, likewise. Taken before `flush_lock`.
-    pub(super) compaction_lock: JobLock,
-    pub(super) conversion: ConversionState,
-    /// Set under `compaction_lock`, with `flush_lock` held for a moment; cleared without `flush_lock`.
-    pub(super) converting: ConvertingRange,
-    /// The background jobs: one flushes immutable memtables, one runs the compactions that are due.
-    pub(super) flush_job: CoalescedJob,
-    pub(super) compaction_job: CoalescedJob,
-    /// Full compactions. Intra-L0 merges stop while one runs.
-    pub(super) full_compactions: FullCompactions,
-    pub(super) read_budget: ReadCompactionBudget,
-    /// Changed by the thread that holds `compaction_lock`.
-    pub(super) cursors: Mutex<CompactionCursors>,
-    /// Finished compactions.
-    pub(super) compactions: Counter,
-    /// Slices of compactions that were cut up because space was short.
-    pub(super) slices: Counter,
-    /// Subcompactions.
-    pub(super) parts: Counter,
-    pub(super) conversion_parts: Counter,
-    /// Memtables that were flushed.
-    pub(super) flushes: Counter,
-    /// Records that flushes wrote to the page tier, and how often such a flush was given up.
-    pub(super) flushed_to_pages: Counter,
-    pub(super) page_flushes_given_up: Counter,
-    /// Paged ranges, or parts of them, in which all tables became visible again.
-    pub(super) reactivated: Counter,
-    /// Bytes of keys and values that were written to tables.
-    pub(super) written: Counter,
-    /// Bytes of pages and tables that were written to convert ranges.
-    pub(super) conversion_bytes: Counter,
-    /// CPU time of subcompactions and conversions.
-    pub(super) cpu_time: Arc<CpuTime>,
+    pub(super) flusher: Flusher,
+    pub(super) compactor: Compactor,
+    pub(super) conversions: Conversions,
+    pub(super) throttle: Throttle,
+    pub(super) reads: Reads,
+    pub(super) idle: IdleDetector<Use>,
+    /// Seed of the hashes of keys.
+    seed: u64,
+}
+
+/// Use counters of a keyspace and of its record cache.
+pub(super) type Use = ((u64, u64), Stats);
+
+/// What reads leave behind.
+#[derive(Debug)]
+pub(super) struct Reads {
     /// Lengths of scans: first those of all runs of L0, then those of each level, by its number.
     lengths: [Arc<ScanLengths>; MAX_LEVELS as usize + 1],
     /// Point reads and scan steps that reached the page tier.
     pub(super) below: Counter,
-    pub(super) write_stall: WriteStall,
-    pub(super) shortage: DiskShortage,
-    pub(super) idle: IdleDetector<Use>,
-    /// How long writers are delayed.
-    pub(super) delays: Histogram,
-    seed: u64,
 }
 
 impl Lsm {
@@ -116,36 +77,15 @@ impl Lsm {
         Lsm {
             current,
             slabs: Arc::new(SlabReserve::new(pool)),
-            pool: pool.clone(),
             files: files.clone(),
             deps,
             tuning,
-            flush_lock: JobLock::of(LockRank::FlushLock),
-            compaction_lock: JobLock::of(LockRank::CompactionLock),
-            conversion: ConversionState::default(),
-            converting: ConvertingRange::default(),
-            flush_job: CoalescedJob::default(),
-            compaction_job: CoalescedJob::default(),
-            full_compactions: FullCompactions::default(),
-            read_budget: ReadCompactionBudget::default(),
-            cursors: Mutex::default(),
-            compactions: Counter::default(),
-            slices: Counter::default(),
-            parts: Counter::default(),
-            conversion_parts: Counter::default(),
-            flushes: Counter::default(),
-            flushed_to_pages: Counter::default(),
-            page_flushes_given_up: Counter::default(),
-            reactivated: Counter::default(),
-            written: Counter::default(),
-            conversion_bytes: Counter::default(),
-            cpu_time: CpuTime::new(&files.context().shared.clock),
-            lengths: array::from_fn(|_| Arc::new(ScanLengths::new(1))),
-            below: Counter::default(),
-            write_stall: WriteStall::default(),
-            shortage: DiskShortage::default(),
+            flusher: Flusher::default(),
+            compactor: Compactor::new(&files.context().shared.clock),
+            conversions: Conversions::default(),
+            throttle: Throttle::default(),
+            reads: Reads { lengths: array::from_fn(|_| Arc::new(ScanLengths::new(1))), below: Counter::default() },
             idle: IdleDetector::default(),
-            delays: Histogram::default(),
             seed: files.environment().database,
         }
     }
@@ -153,9 +93,15 @@ impl Lsm {
     /// Lengths of scans in a run or a level.
     pub(super) fn lengths_of(&self, run_id: RunId) -> &Arc<ScanLengths> {
         match run_id {
-            RunId::L0(_) => &self.lengths[0],
-            RunId::Level(level) => &self.lengths[usize::from(level.number())],
+            RunId::L0(_) => &self.reads.lengths[0],
+            RunId::Level(level) => &self.reads.lengths[usize::from(level.number())],
         }
+    }
+
+    /// The read checker, in a build for tests.
+    #[inline]
+    pub(super) fn read_checker(&self) -> Option<&ReadChecker> {
+        if checker::IS_BUILT { self.deps.read_checker.as_deref() } else { None }
     }
 
     /// The record cache in front of the tables, if there is one.
@@ -174,71 +120,12 @@ impl Lsm {
         xxh3_64_with_seed(key, self.seed)
     }
 
-    /// Free words in the memtables that can still be written.
-    pub(super) fn free(&self) -> u64 {
-        self.current.load(&self.current.pin()).writable_memtables().map(|memtable| memtable.free() as u64).sum()
-    }
-
-    /// The size of the next memtable slab.
-    fn size_of_next(&self) -> Size {
-        size_of_next(self.memtable_bytes() + self.slabs.bytes())
-    }
-
-    /// Reserves memory for a write. Rotates the active memtable before, if that is full.
-    pub(super) fn admit(self: &Arc<Self>, Operation { key, value }: Operation<'_>) -> Result<Reservation> {
-        let words = Memtable::words(self.hash(key), key, value);
-        loop {
-            self.rotate_if_full()?;
-            match self.slabs.admit(words, || self.size_of_next(), || self.free()) {
-                Err(Error::Memory { .. }) if self.pool.free_memtable_memory()? => {}
-                Err(Error::Memory { .. }) => {
-                    return self.slabs.reserve_essential(words, || self.size_of_next(), || self.free());
-                }
-                admitted => return admitted,
-            }
-        }
-    }
-
-    /// The same for a record that is replayed from the log. On a full disk nothing is flushed; memtables then take the
-    /// record as long as there is memory at all. So recovery needs no disk space.
-    pub(super) fn admit_logged(self: &Arc<Self>, operation: Operation<'_>) -> Result<Reservation> {
-        match self.admit(operation) {
-            Err(error) if error.is_no_space() => {}
-            admitted => return admitted,
-        }
-        if let (_, _, Some(full)) = self.fill_level() {
-            self.rotate(&full)?;
-        }
-        let words = Memtable::words(self.hash(operation.key), operation.key, operation.value);
-        self.slabs.reserve_essential(words, || self.size_of_next(), || self.free())
-    }
-
-    /// Makes a write, on the reservation that it was admitted with.
-    pub(super) fn apply(&self, reservation: Reservation, seq: Seq, Operation { key, value }: Operation<'_>) {
-        self.read_checker().into_iter().for_each(|read_checker| read_checker.begin(key, value, seq));
-        {
-            let pin = self.current.pin();
-            self.current.load(&pin).active().apply(self.hash(key), key, value, seq, &mut || self.slabs.take());
-        }
-        self.read_checker().into_iter().for_each(|read_checker| read_checker.end(key, true));
-        self.slabs.release(reservation);
-    }
-
-    /// Overwrites a value in place, if the active memtable has a shortcut to the key and the new value fits. False if
-    /// it did not.
-    pub(super) fn overwrite(&self, seq: Seq, Operation { key, value }: Operation<'_>) -> bool {
-        self.read_checker().into_iter().for_each(|read_checker| read_checker.begin(key, value, seq));
-        let is_done = self.current.load(&self.current.pin()).active().overwrite(self.hash(key), key, value, seq);
-        self.read_checker().into_iter().for_each(|read_checker| read_checker.end(key, is_done));
-        is_done
-    }
-
     /// Replaces `value` by the newest value of a key. If there is none, `value` is empty and the result is false.
     #[inline]
     pub(super) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
         match self.read_checker() {
-            Some(read_checker) => self.find_checked(read_checker, key, value),
+            Some(read_checker) => read_checker.get(self, key, value),
             None => self.find(key, value),
         }
     }
@@ -265,7 +152,7 @@ impl Lsm {
     /// Looks in the page tier for a key of a paged range.
     fn find_in_pages(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let Some(page_tier) = self.page_tier() else { return Ok(false) };
-        self.below.increment();
+        self.reads.below.increment();
         page_tier.find(key, value)
     }
 
@@ -294,5 +181,99 @@ impl Lsm {
     #[inline]
     pub(super) fn check_live(&self) -> Result<()> {
         self.files.check_live()
+    }
+
+    /// The ranges of the current version.
+    pub fn range_sizes(&self) -> RangeSizes {
+        RangeSizes::new(self.version(), self.page_tier().cloned())
+    }
+
+    /// The smallest key of all memtables, tables and paged ranges, and a key behind the largest, if there are any.
+    pub fn key_bounds(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let super_version = self.current.get();
+        let version = &super_version.version;
+        let memtables: Vec<_> =
+            super_version.memtables.iter().filter_map(|memtable_ref| memtable_ref.memtable.ends()).collect();
+        let firsts =
+            memtables.iter().map(|(first, _)| first.as_slice()).chain(version.tables().map(|table| table.first()));
+        let lasts = memtables.iter().map(|(_, last)| last.as_slice()).chain(version.tables().map(|table| table.last()));
+        let lower = firsts.chain(version.paged_ranges().bounds()).min()?.to_vec();
+        let upper = lasts.map(key_after).chain(version.paged_ranges().bounds().map(<[u8]>::to_vec)).max()?;
+        Some((lower, upper))
+    }
+
+    /// CPU time of subcompactions and conversions so far, in nanoseconds.
+    pub fn cpu_time(&self) -> u64 {
+        self.compactor.cpu_time.get()
+    }
+
+    /// Bytes of pages and tables that conversions wrote so far.
+    pub fn converted_bytes(&self) -> u64 {
+        self.conversions.bytes.get()
+    }
+
+    /// How far compaction is behind, from 0 to 1.
+    pub fn stall_fraction(&self) -> f64 {
+        self.throttle.stall.stall_fraction()
+    }
+
+    /// Computes the debt ratio anew: the tables have changed, or a compaction has made progress.
+    pub(crate) fn update_debt(&self) {
+        let version = self.version();
+        self.look_for_space(&version);
+        self.throttle.stall.update(&version, self.tuning.l0_target, self.files.environment().memory.budget() as u64);
+    }
+
+    /// Checks whether the disk has the space that flushes and compaction need to go on.
+    pub(crate) fn look_for_space(&self, version: &Version<TableReader>) {
+        // Storage that cannot tell its free space is never short; the writes themselves fail then.
+        let free = self.files.environment().storage.free_space().unwrap_or(u64::MAX);
+        let needed = space_to_go_on(version, self.tuning, self.memtable_bytes() as u64);
+        self.throttle.shortage.set(needed.saturating_sub(free), self.files.context().shared.clock.now());
+    }
+
+    /// Activity counters: they change when records are written, or when blocks or the page tier are read for keys.
+    pub(crate) fn activity(&self) -> (u64, u64) {
+        let pin = self.current.pin();
+        let super_version = self.current.load(&pin);
+        (
+            super_version.active().writes(),
+            self.files.loader().read_frequency.reads(&super_version.version) + self.reads.below.get(),
+        )
+    }
+
+    /// Applies an edit; `publish` gets the version that follows.
+    pub(crate) fn install(
+        &self,
+        change: &VersionEdit,
+        fresh: &[Arc<TableReader>],
+        publish: impl FnOnce(Arc<Version<TableReader>>),
+    ) -> Result<()> {
+        self.files.change(change, fresh, || self.version(), publish)?;
+        self.update_debt();
+        self.slabs.pool().count(fresh.iter().map(|reader| u64::from(reader.table().blocks())).sum());
+        Ok(())
+    }
+
+    /// The splitter for output into a run or level.
+    pub(crate) fn output_splitter(&self, run_id: RunId, version: &Version<TableReader>) -> OutputSplitter<TableReader> {
+        // Tables of L0 end at the bounds of hot ranges, so that a hot range moves down without its neighbours.
+        let page_tier = self.page_tier().filter(|_| run_id.is_l0());
+        let guards = page_tier.map_or_else(Vec::new, |page_tier| page_tier.guards());
+        let next = version.next_level_of(run_id, self.tuning.l0_target);
+        OutputSplitter::new(self.tuning.table, next).with_guards(guards)
+    }
+
+    /// Options for tables of a run or level, whose records have `mean` bytes and come from the tables `inputs`.
+    pub(crate) fn table_options<'t>(
+        &self,
+        run_id: RunId,
+        mean: usize,
+        inputs: impl Iterator<Item = &'t TableReader>,
+        version: &Version<TableReader>,
+    ) -> Options {
+        let (options, read_frequency) = (self.files.options(), self.files.loader().read_frequency.of(inputs, version));
+        let (filter_bits, compression) = (options.filter_bits_at(run_id), options.compression);
+        Options { block: block_size(mean), filter_bits, compression, index: options.wanted(read_frequency) }
     }
 }

@@ -3,7 +3,10 @@
 
 use std::{mem, ops::Range};
 
-use super::{KeyRange, cell_stats::CellStats};
+use super::cell_stats::CellStats;
+
+/// A range of keys: its first key, and its exclusive end, if there is one.
+pub(crate) type KeyRange = (Vec<u8>, Option<Vec<u8>>);
 
 /// Maximum number of cells.
 pub(super) const MOST: usize = 128;

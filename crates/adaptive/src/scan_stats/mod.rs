@@ -4,11 +4,14 @@
 //! "Back-off" and "Converting to tables").
 
 mod cell_stats;
-mod cells;
+pub(super) mod cells;
 
 use std::{iter, mem, ops::Range};
 
-use self::{cell_stats::LastConversion, cells::Cells};
+use self::{
+    cell_stats::LastConversion,
+    cells::{Cells, KeyRange},
+};
 
 /// Decay time in nanoseconds: statistics fade to 1/e within this time of scanning.
 const DECAY_NS: f64 = 600e9;
@@ -30,9 +33,6 @@ const NEGLIGIBLE_SHARE: f64 = (1.0 - HOT_SHARE) / cells::MOST as f64;
 const MAX_DENSITY_RATIO: f64 = 4.0;
 /// Separate hot ranges at most.
 const MAX_HOT_RANGES: usize = 8;
-
-/// A range of keys: its first key, and its exclusive end, if there is one.
-pub(super) type KeyRange = (Vec<u8>, Option<Vec<u8>>);
 
 /// What scans have lost, by their start keys.
 #[derive(Debug, Clone, Default)]

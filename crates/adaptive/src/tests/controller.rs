@@ -61,7 +61,7 @@ fn scan_seldom(fixture: &Fixture, (lower, upper): (u32, u32), seconds: u32) {
 
 /// Whether a range has pages and no visible table records.
 pub(super) fn is_pages(fixture: &Fixture, lower: u32, upper: u32) -> bool {
-    let range_size = fixture.keyspace.lsm.lsm().range_size(&key(lower), &key(upper));
+    let range_size = fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(lower), &key(upper));
     range_size.bytes == 0 && range_size.pages > 0
 }
 
@@ -77,7 +77,7 @@ fn a_range_that_is_scanned_becomes_pages_and_the_rest_stays_tables() {
     scan(&fixture, (1000, 1400), 60);
     assert!(is_pages(&fixture, 1150, 1350), "{:?}", fixture.keyspace.shapes());
     assert!(fixture.stat("ranges_to_pages") >= 1);
-    let range_size = |lower, upper| fixture.keyspace.lsm.lsm().range_size(&key(lower), &key(upper));
+    let range_size = |lower, upper| fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(lower), &key(upper));
     assert_eq!((range_size(0, 800).pages, range_size(1800, KEYS).pages), (0, 0), "{:?}", fixture.keyspace.shapes());
     assert!(shapes(&fixture).iter().all(|shape| *shape == ("pages", "scans")));
     fixture.expect(&model);
@@ -140,7 +140,7 @@ fn merged(split: Split) -> (Fixture, Model) {
 
 /// A small remainder may stay in each run and level.
 fn is_one_run(fixture: &Fixture) -> bool {
-    let range_size = fixture.keyspace.lsm.lsm().range_size(&key(0), &key(KEYS));
+    let range_size = fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(0), &key(KEYS));
     range_size.bytes - range_size.largest_run < range_size.largest_run / 12
 }
 
@@ -159,7 +159,7 @@ fn what_was_merged_is_merged_again_for_enough() {
         let before = stats();
         scan(&fixture, (0, KEYS - 20), 200);
         assert_eq!(stats().0 > before.0, is_enough);
-        let most = 3 * fixture.keyspace.lsm.lsm().merged_size(&key(0), &key(KEYS), u64::MAX);
+        let most = 3 * fixture.keyspace.lsm.lsm().range_sizes().merged_size(&key(0), &key(KEYS), u64::MAX);
         assert!(stats().1 - before.1 <= most);
     }
     assert!(is_one_run(&fixture));
@@ -198,7 +198,7 @@ fn what_is_as_large_as_memory_is_merged_beside_a_part_that_is_pages() {
     let before = stats(&fixture);
     (0..KEYS).step_by(3).for_each(|number| fixture.put(&mut model, number, Some(&[8; 1500])));
     fixture.flush();
-    let range_size = |lower, upper| fixture.keyspace.lsm.lsm().range_size(&key(lower), &key(upper));
+    let range_size = |lower, upper| fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(lower), &key(upper));
     assert!(range_size(0, KEYS / 10).bytes > 0, "the flush went into its pages");
     scan(&fixture, (0, KEYS - 20), 400);
     assert!(stats(&fixture).0 > before.0 && is_pages(&fixture, 0, KEYS / 10), "{:?}", fixture.keyspace.shapes());
@@ -468,7 +468,7 @@ fn a_hint_does_not_come_before_one_that_is_put_off() {
     fixture.tick();
     assert!(is_pages(&fixture, 200, 900) && is_pages(&fixture, 1500, 3800), "{:?}", fixture.keyspace.shapes());
     assert_eq!(
-        fixture.keyspace.lsm.lsm().range_size(&key(1050), &key(1350)).pages,
+        fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(1050), &key(1350)).pages,
         0,
         "{:?}",
         fixture.keyspace.shapes()

@@ -28,7 +28,7 @@ fn paged_ranges(fixture: &Fixture) -> PagedRanges {
 
 /// Bytes of visible table records in a range.
 fn counting(fixture: &Fixture, lower: u32, upper: u32) -> u64 {
-    fixture.keyspace.lsm.lsm().range_size(&key(lower), &key(upper)).bytes
+    fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(lower), &key(upper)).bytes
 }
 
 #[test]

@@ -45,11 +45,11 @@ fn what_was_deleted_above_pages_ends_when_nobody_uses_the_keyspace() {
     fixture.pass(SECOND);
     fixture.keyspace.hint(&range(0, KEYS), Hint::Auto).unwrap();
     assert!(is_pages(&fixture, 0, KEYS), "{:?}", fixture.keyspace.shapes());
-    let pages = fixture.keyspace.lsm.lsm().range_size(&key(0), &key(KEYS)).pages;
+    let pages = fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(0), &key(KEYS)).pages;
     (0..KEYS).filter(|number| number % 50 > 0).for_each(|number| fixture.put(&mut model, number, None));
     fixture.flush();
     (0..60).for_each(|_| fixture.tick());
-    let left = fixture.keyspace.lsm.lsm().range_size(&key(0), &key(KEYS));
+    let left = fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(0), &key(KEYS));
     assert!(left.bytes == 0 && 4 * left.pages < pages, "{left:?} of {pages}");
     assert!(fixture.keyspace.reclaimable_deletes() > 0, "a checkpoint gives their space back");
     fixture.expect(&model);

@@ -36,7 +36,7 @@ fn in_pages(fixture: &Fixture, number: u32) -> Option<Vec<u8>> {
 
 /// Bytes of visible table records in a range.
 fn counting(fixture: &Fixture, lower: u32, upper: u32) -> u64 {
-    fixture.keyspace.lsm.lsm().range_size(&key(lower), &key(upper)).bytes
+    fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(lower), &key(upper)).bytes
 }
 
 /// The first conversion of table records to pages counts no inserts. Flushes into pages do. Each flush of a memtable

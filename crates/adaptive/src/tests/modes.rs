@@ -40,7 +40,7 @@ fn scan(fixture: &Fixture, scans: u32) {
 }
 
 fn is_pages(fixture: &Fixture) -> bool {
-    fixture.keyspace.lsm.lsm().range_size(&key(0), &key(KEYS)).bytes == 0
+    fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(0), &key(KEYS)).bytes == 0
 }
 
 #[test]

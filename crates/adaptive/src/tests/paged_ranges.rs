@@ -8,7 +8,7 @@ use ecotone_tree::{PageFill, TreeOptions};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::fixture::{Fixture, Model, key};
-use crate::{AdaptiveOptions, Insert};
+use crate::{AdaptiveOptions, Insert, task::conversion};
 
 const KEYS: u32 = 900;
 
@@ -226,7 +226,7 @@ fn a_piece_has_few_pages_however_little_counts_above_them() {
     fixture.flush();
     let (lsm, mut from, mut pieces) = (fixture.keyspace.lsm.lsm().clone(), lower, 0);
     while from < upper {
-        from = lsm.convert_next_to_pages(Split::Side, (&from, &upper), || ()).unwrap();
+        from = conversion(&lsm).convert_next_to_pages(Split::Side, (&from, &upper), || ()).unwrap();
         pieces += 1;
     }
     assert!(pieces >= 4, "{pieces} pieces of 64 KiB for {} bytes", model.len() * 108);

@@ -20,7 +20,7 @@ fn absorb_thrice(fixture: &mut Fixture) -> Model {
         }
         fixture.flush();
         fixture.keyspace.convert_to_pages(&key(0), &key(KEYS)).unwrap();
-        assert_eq!(fixture.keyspace.lsm.lsm().range_size(&key(0), &key(KEYS)).bytes, 0);
+        assert_eq!(fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(0), &key(KEYS)).bytes, 0);
         fixture.expect(&model);
     }
     model

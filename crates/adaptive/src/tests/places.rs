@@ -35,12 +35,12 @@ fn layered(options: AdaptiveOptions) -> (Fixture, Model) {
 
 /// Conversions until a range has no visible table records.
 fn conversion_steps(fixture: &Fixture, (lower, upper): (u32, u32)) -> usize {
-    fixture.keyspace.lsm.lsm().conversion_steps(fixture.keyspace.options.split, &key(lower), &key(upper))
+    fixture.keyspace.lsm.lsm().range_sizes().conversion_steps(fixture.keyspace.options.split, &key(lower), &key(upper))
 }
 
 /// Bytes of visible table records in a range.
 fn counting(fixture: &Fixture, (lower, upper): (u32, u32)) -> u64 {
-    fixture.keyspace.lsm.lsm().range_size(&key(lower), &key(upper)).bytes
+    fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(lower), &key(upper)).bytes
 }
 
 /// Trap 12: records of newer runs and levels stay above the pages, tombstones too.

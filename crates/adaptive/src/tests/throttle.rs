@@ -137,7 +137,7 @@ fn hinted(adapt: u8) -> (u64, u64) {
     let before = clock.slept.load(Relaxed);
     fixture.keyspace.hint(&range(0, 900), Hint::ReadMostly).unwrap();
     end(&fixture);
-    let range_size = fixture.keyspace.lsm.lsm().range_size(&key(0), &key(900));
+    let range_size = fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(0), &key(900));
     assert!(range_size.bytes == 0 && range_size.pages > 0, "{:?}", fixture.keyspace.shapes());
     fixture.expect(&model);
     (fixture.stat("ranges_to_pages"), clock.slept.load(Relaxed) - before)

@@ -2,10 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{
-    cache::table_reader::TableReader,
-    version::{TableMeta, Version},
-};
+use crate::version::{TableMeta, Version};
+
+/// A table that counts its reads.
+pub(crate) trait CountsReads: TableMeta {
+    /// Reads of its blocks for keys.
+    fn reads(&self) -> &TableReads;
+}
 
 /// Reads of all tables of a keyspace since it was opened.
 #[derive(Debug, Default)]
@@ -43,25 +46,25 @@ impl TableReads {
 
 impl ReadFrequency {
     /// Keeps the reads of a table that is about to be dropped.
-    pub(crate) fn forget(&self, table: &TableReader) {
-        self.gone.fetch_add(table.reads.get(), Ordering::Relaxed);
+    pub(crate) fn forget(&self, table: &impl CountsReads) {
+        self.gone.fetch_add(table.reads().get(), Ordering::Relaxed);
     }
 
     /// Reads of all tables, dropped ones and those of this version.
-    pub(crate) fn reads(&self, version: &Version<TableReader>) -> u64 {
-        self.gone.load(Ordering::Relaxed) + version.tables().map(|table| table.reads.get()).sum::<u64>()
+    pub(crate) fn reads(&self, version: &Version<impl CountsReads>) -> u64 {
+        self.gone.load(Ordering::Relaxed) + version.tables().map(|table| table.reads().get()).sum::<u64>()
     }
 
     /// How often a byte of these tables is read, relative to the mean of the version. The fewer reads there were since
     /// the tables were created, the nearer to 1: a table without reads may be new.
-    pub(crate) fn of<'t>(&self, tables: impl Iterator<Item = &'t TableReader>, version: &Version<TableReader>) -> f64 {
+    pub(crate) fn of<'t, T: CountsReads + 't>(&self, tables: impl Iterator<Item = &'t T>, version: &Version<T>) -> f64 {
         let bytes: u64 = version.tables().map(|table| table.bytes()).sum();
         let all = self.reads(version);
         self.all.store(all, Ordering::Relaxed);
         let (mut seen, mut expected) = (0.0, 0.0);
         for table in tables {
-            let since = all.saturating_sub(table.reads.since) as f64;
-            seen += table.reads.get() as f64;
+            let since = all.saturating_sub(table.reads().since) as f64;
+            seen += table.reads().get() as f64;
             expected += since * table.bytes() as f64 / bytes.max(1) as f64;
         }
         (seen + 1.0) / (expected + 1.0)

@@ -21,7 +21,7 @@ use ecotone_sys::{epoch::Pin, primitive::MutexGuard};
 use crate::{
     cache::{
         lazy_slot::LazySlot,
-        read_frequency::{ReadFrequency, TableReads},
+        read_frequency::{CountsReads, ReadFrequency, TableReads},
         table_cache::{CacheEntryKind, TableCache},
     },
     table::{Candidates, Filter, Index, Lease, Located, Partition, Table},
@@ -309,6 +309,12 @@ impl TableReader {
                 load,
             );
         }
+    }
+}
+
+impl CountsReads for TableReader {
+    fn reads(&self) -> &TableReads {
+        &self.reads
     }
 }
 

@@ -8,89 +8,77 @@ use ecotone_substrate::{Result, table::Answer};
 
 use crate::{
     cache::table_reader::TableReader,
-    checker::{IS_BUILT, ObservedLayers, ObservedRecord, ReadChecker},
+    checker::{ObservedLayers, ObservedRecord, ReadChecker},
+    read::multi_get::find_many,
     store::Lsm,
 };
 
-impl Lsm {
-    /// The read checker, in a build for tests.
-    #[inline]
-    pub(crate) fn read_checker(&self) -> Option<&ReadChecker> {
-        if IS_BUILT { self.deps.read_checker.as_deref() } else { None }
-    }
-
-    /// As [`find`](Lsm::find), checked.
-    pub(crate) fn find_checked(&self, read_checker: &ReadChecker, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let since = read_checker.now();
-        let found = self.find(key, value)?;
-        read_checker.check_read(since, key, found.then_some(value));
-        self.check_order(read_checker, key);
+impl ReadChecker {
+    /// As [`Lsm::find`], checked.
+    pub(crate) fn get(&self, lsm: &Lsm, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let since = self.now();
+        let found = lsm.find(key, value)?;
+        self.check_read(since, key, found.then_some(value));
+        self.check_layers(lsm, key);
         Ok(found)
     }
 
-    /// As [`find_many`](Lsm::find_many), checked.
-    pub(crate) fn find_many_checked(
-        &self,
-        read_checker: &ReadChecker,
-        keys: &[&[u8]],
-        found: &mut VisitValue<'_>,
-    ) -> Result<()> {
-        let since = read_checker.now();
-        self.find_many(keys, &mut |number, value| {
-            read_checker.check_read(since, keys[number], value);
+    /// As [`find_many`], checked.
+    pub(crate) fn multi_get(&self, lsm: &Lsm, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+        let since = self.now();
+        find_many(lsm, keys, &mut |number, value| {
+            self.check_read(since, keys[number], value);
             found(number, value);
         })?;
-        keys.iter().for_each(|key| self.check_order(read_checker, key));
+        keys.iter().for_each(|key| self.check_layers(lsm, key));
         Ok(())
     }
 
     /// Checks the order of all visible records of a key that the checker knows. If they cannot be read, nothing is
     /// checked.
-    fn check_order(&self, read_checker: &ReadChecker, key: &[u8]) {
-        if read_checker.has_history(key)
-            && let Ok(Some(layers)) = self.layers(key)
+    fn check_layers(&self, lsm: &Lsm, key: &[u8]) {
+        if self.has_history(key)
+            && let Ok(Some(layers)) = layers(lsm, key)
         {
-            read_checker.check_order(key, &layers);
+            self.check_order(key, &layers);
         }
     }
+}
 
-    /// All visible records of a key; `None` if the version was replaced while they were read. Older layers are read
-    /// first: a record that a flush has written to pages or to the record cache, and has not published, is then met in
-    /// its memtable.
-    fn layers(&self, key: &[u8]) -> Result<Option<ObservedLayers>> {
-        let (version, mut layers, mut value) = (self.version(), ObservedLayers::default(), Vec::new());
-        if let Some(page_tier) = self.page_tier().filter(|_| version.paged_ranges().at(key).is_some())
-            && page_tier.find(key, &mut value)?
-        {
-            layers.below = Some(ObservedRecord::new(Some(&value), None));
-        }
-        for reader in version.visible_runs(key).filter_map(|run| run.table_for(key)) {
-            layers.tables.extend(self.met_in(reader, key)?);
-        }
+/// All visible records of a key; `None` if the version was replaced while they were read. Older layers are read
+/// first: a record that a flush has written to pages or to the record cache, and has not published, is then met in
+/// its memtable.
+fn layers(lsm: &Lsm, key: &[u8]) -> Result<Option<ObservedLayers>> {
+    let (version, mut layers, mut value) = (lsm.version(), ObservedLayers::default(), Vec::new());
+    if let Some(page_tier) = lsm.page_tier().filter(|_| version.paged_ranges().at(key).is_some())
+        && page_tier.find(key, &mut value)?
+    {
+        layers.below = Some(ObservedRecord::new(Some(&value), None));
+    }
+    for reader in version.visible_runs(key).filter_map(|run| run.table_for(key)) {
+        layers.tables.extend(met_in(lsm, reader, key)?);
+    }
+    value.clear();
+    let is_cached =
+        lsm.record_cache().is_some_and(|record_cache| record_cache.lookup(key, &mut value) == CacheLookup::Found);
+    let cached = is_cached.then(|| ObservedRecord::new(Some(&value), None));
+    let pin = lsm.current.pin();
+    let super_version = lsm.current.load(&pin);
+    for memtable_ref in &super_version.memtables {
         value.clear();
-        let is_cached =
-            self.record_cache().is_some_and(|record_cache| record_cache.lookup(key, &mut value) == CacheLookup::Found);
-        let cached = is_cached.then(|| ObservedRecord::new(Some(&value), None));
-        let pin = self.current.pin();
-        let super_version = self.current.load(&pin);
-        for memtable_ref in &super_version.memtables {
-            value.clear();
-            let record = memtable_ref.memtable.get(self.hash(key), key, &mut value);
-            layers.above.extend(
-                record.map(|(answer, seq)| {
-                    ObservedRecord::new((answer == Answer::Value).then_some(&value[..]), Some(seq))
-                }),
-            );
-        }
-        layers.above.extend(cached);
-        Ok(Arc::ptr_eq(&super_version.version, &version).then_some(layers))
+        let record = memtable_ref.memtable.get(lsm.hash(key), key, &mut value);
+        layers.above.extend(
+            record.map(|(answer, seq)| ObservedRecord::new((answer == Answer::Value).then_some(&value[..]), Some(seq))),
+        );
     }
+    layers.above.extend(cached);
+    Ok(Arc::ptr_eq(&super_version.version, &version).then_some(layers))
+}
 
-    /// Looks for a key in a table, without its filter.
-    fn met_in(&self, reader: &TableReader, key: &[u8]) -> Result<Option<ObservedRecord>> {
-        let (table, mut value) = (reader.table(), Vec::new());
-        let mut memory = table.memory_for_a_block(self.files.environment())?;
-        let answer = table.find(reader.load_and_locate(key)?, key, &mut memory, &mut value)?;
-        Ok(answer.map(|answer| ObservedRecord::new((answer == Answer::Value).then_some(&value[..]), None)))
-    }
+/// Looks for a key in a table, without its filter.
+fn met_in(lsm: &Lsm, reader: &TableReader, key: &[u8]) -> Result<Option<ObservedRecord>> {
+    let (table, mut value) = (reader.table(), Vec::new());
+    let mut memory = table.memory_for_a_block(lsm.files.environment())?;
+    let answer = table.find(reader.load_and_locate(key)?, key, &mut memory, &mut value)?;
+    Ok(answer.map(|answer| ObservedRecord::new((answer == Answer::Value).then_some(&value[..]), None)))
 }

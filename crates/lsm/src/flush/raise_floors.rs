@@ -4,7 +4,7 @@
 
 use crate::{
     cache::table_reader::TableReader,
-    flush::to_pages::FlushedToPages,
+    flush::flushed_to_pages::FlushedToPages,
     manifest::{PagedRange, PagedRangeEdit, RangeEditKind, RunId},
     memtable::Memtable,
     version::{TableMeta, Version},

@@ -13,7 +13,6 @@ pub(crate) mod iterator;
 mod node;
 mod overwrites;
 pub(crate) mod pool;
-pub(crate) mod rotate;
 mod shortcuts;
 mod skip_list;
 pub(crate) mod slab_reserve;

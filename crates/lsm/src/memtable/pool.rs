@@ -11,6 +11,7 @@ use std::{
 
 use ecotone_substrate::{
     Error, Result,
+    environment::Environment,
     memory::{CacheComponents, Component, Memory, Share},
     scheduler::Priority,
 };
@@ -18,8 +19,6 @@ use ecotone_sys::{
     chunk::{Block, Size},
     primitive::{Mutex, Once},
 };
-
-use crate::store::Lsm;
 
 /// Most of the budget that memtables may have, in eighths. That is the size of the write cache, so replay finds memory
 /// for all that the log holds (commit-and-recovery.md, "Log reclaim").
@@ -33,6 +32,23 @@ const SLOW_FROM: usize = 3;
 const TRIES: usize = 8;
 const COMPONENTS: &[Component] = &[Component::Memtable];
 
+/// A keyspace whose memtables use a pool.
+pub(crate) trait MemtableOwner: Send + Sync {
+    /// An error if the keyspace was dropped.
+    fn check_live(&self) -> Result<()>;
+
+    fn environment(&self) -> &Environment;
+
+    /// Bytes of its memtables.
+    fn memtable_bytes(&self) -> usize;
+
+    /// Flushes the oldest memtable, and waits until its memory is free. False if the memtables have none.
+    fn free_memtable_memory(self: Arc<Self>) -> Result<bool>;
+
+    /// The same in the background. Does nothing if another thread flushes.
+    fn try_to_free_memtable_memory(self: Arc<Self>) -> Result<()>;
+}
+
 /// The memory that all memtables have, and may have.
 pub(crate) struct MemtablePool {
     memory: Arc<Memory>,
@@ -40,7 +56,7 @@ pub(crate) struct MemtablePool {
     share: Once<Share>,
     /// Bytes that memtables may have now. Advice, which no order of threads depends on.
     part: AtomicUsize,
-    keyspaces: Mutex<Vec<Weak<Lsm>>>,
+    keyspaces: Mutex<Vec<Weak<dyn MemtableOwner>>>,
     /// Whether a background flush for memory is scheduled and has not ended.
     relieving: AtomicBool,
     this: Weak<MemtablePool>,
@@ -61,10 +77,11 @@ impl MemtablePool {
     }
 
     /// Adds a keyspace, whose memtables use the pool.
-    pub(crate) fn add(&self, lsm: &Arc<Lsm>) {
+    pub(crate) fn add(&self, owner: &Arc<impl MemtableOwner + 'static>) {
         let mut keyspaces = self.keyspaces.lock();
         keyspaces.retain(|keyspace| keyspace.strong_count() > 0);
-        keyspaces.push(Arc::downgrade(lsm));
+        let owner: Weak<dyn MemtableOwner> = Arc::downgrade(owner) as _;
+        keyspaces.push(owner);
     }
 
     /// A slab, if memtables may have another. Caches above their part make room for it.
@@ -121,7 +138,7 @@ impl MemtablePool {
     /// If the flush fails.
     pub(crate) fn free_memtable_memory(&self) -> Result<bool> {
         let Some(lsm) = self.largest() else { return Ok(false) };
-        match lsm.free_memtable_memory() {
+        match lsm.clone().free_memtable_memory() {
             // The keyspace was dropped meanwhile, and its memory with it.
             Err(Error::Closed { .. }) if lsm.check_live().is_err() => Ok(true),
             given => given,
@@ -132,7 +149,7 @@ impl MemtablePool {
         self.memory.used(COMPONENTS)
     }
 
-    fn largest(&self) -> Option<Arc<Lsm>> {
+    fn largest(&self) -> Option<Arc<dyn MemtableOwner>> {
         let keyspaces: Vec<_> = self.keyspaces.lock().iter().filter_map(Weak::upgrade).collect();
         let sizes = keyspaces.into_iter().filter(|lsm| lsm.check_live().is_ok()).map(|lsm| (lsm.memtable_bytes(), lsm));
         sizes.filter(|(bytes, _)| *bytes > 0).max_by_key(|(bytes, _)| *bytes).map(|(_, lsm)| lsm)
@@ -170,7 +187,7 @@ impl MemtablePool {
             return;
         };
         let (this, lsm) = (self.this.clone(), Arc::downgrade(&largest));
-        let environment = largest.files.environment();
+        let environment = largest.environment();
         let health = environment.health.clone();
         environment.scheduler.spawn(Priority::Flush, "flush for memory", move || {
             let Some(pool) = this.upgrade() else { return };

@@ -41,6 +41,11 @@ impl SlabReserve {
         }
     }
 
+    /// The pool of all memtables of the database.
+    pub(crate) fn pool(&self) -> &Arc<MemtablePool> {
+        &self.pool
+    }
+
     /// Reserves memory for a write of so many words. `free` gives the words that are left in the slabs of the writable
     /// memtables, `size` the size of the next slab.
     ///

@@ -17,6 +17,7 @@ use crate::{
         inputs::subcompactions,
     },
     pages::{
+        conversion::Conversion,
         pending_frees::KeySpan,
         tier::{CopiedRecord, PageTier},
     },
@@ -24,7 +25,6 @@ use crate::{
         merging_iterator::MergingIterator,
         run_iterator::{ReadMode, RunIterator},
     },
-    store::Lsm,
     version::{Run, TableMeta},
 };
 
@@ -54,7 +54,7 @@ impl ParallelJob for RangeCopy {
         let next = || {
             passed += 1;
             if passed.is_multiple_of(LOOK) && !goes_on() {
-                return Some(Err(Error::Closed { what: "the absorption" }));
+                return Some(Err(Error::Closed { what: "the conversion" }));
             }
             let record = merged.first().and_then(RunIterator::record).filter(|(key, _)| rest.contains(key));
             let (key, value) = record.map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec)))?;
@@ -68,36 +68,31 @@ impl ParallelJob for RangeCopy {
     }
 }
 
-impl Lsm {
+impl Conversion<'_> {
     /// Copies the records of some runs in a range to pages, with helpers. A range that is not paged yet is cleared
     /// before. Into one that is paged, tombstones are copied too, as the pages may have a record to remove.
-    pub(crate) fn copy_to_pages(
-        &self,
-        page_tier: &Arc<dyn PageTier>,
-        runs: Vec<Run<TableReader>>,
-        span: (&[u8], &[u8]),
-        is_paged: bool,
-    ) -> Result<()> {
-        let helpers = self.helpers(runs.len(), mean(runs.iter().flat_map(Run::tables)));
-        let parts = self.copy_ranges(page_tier, &runs, span, is_paged, 1 + helpers)?;
+    pub(super) fn copy_to_pages(self, runs: Vec<Run<TableReader>>, span: (&[u8], &[u8]), is_paged: bool) -> Result<()> {
+        let (lsm, page_tier) = (self.lsm, self.page_tier);
+        let helpers = lsm.helpers(runs.len(), mean(runs.iter().flat_map(Run::tables)));
+        let parts = self.copy_ranges(&runs, span, is_paged, 1 + helpers)?;
         if !is_paged {
             parts.iter().try_for_each(|(lower, upper)| page_tier.clear_range(lower, Some(upper)))?;
         }
         let count = parts.len();
-        self.conversion_parts.add(count as u64);
-        let moves = RangeCopy { page_tier: page_tier.clone(), runs, parts, is_paged, cpu_time: self.cpu_time.clone() };
+        lsm.conversions.parts.add(count as u64);
+        let moves =
+            RangeCopy { page_tier: page_tier.clone(), runs, parts, is_paged, cpu_time: lsm.compactor.cpu_time.clone() };
         let (parts, before) = (Subtasks::new(moves, count), page_tier.bytes_written());
-        self.call_helpers("move a part of a range into pages", &parts, helpers.min(count - 1));
+        lsm.call_helpers("move a part of a range into pages", &parts, helpers.min(count - 1));
         let made = parts.run_all();
-        self.conversion_bytes.add(page_tier.bytes_written() - before);
+        lsm.conversions.bytes.add(page_tier.bytes_written() - before);
         made.map(|_| ()).map_err(|(error, _)| error)
     }
 
     /// Cuts a range into ascending parts for `threads` threads. The tables of each part have about as many bytes, and
     /// the boundaries between the parts are pinned.
     fn copy_ranges(
-        &self,
-        page_tier: &Arc<dyn PageTier>,
+        self,
         runs: &[Run<TableReader>],
         (lower, upper): (&[u8], &[u8]),
         is_paged: bool,
@@ -108,10 +103,10 @@ impl Lsm {
         // Tables are counted where they begin: of those at the ends of the range there may be little.
         let bytes: u64 = tables().filter(|table| within(&table.first())).map(|table| table.bytes()).sum();
         let candidates: BTreeSet<&[u8]> = tables().map(|table| table.first()).filter(within).collect();
-        let parts = subcompactions::parts(threads, bytes, self.tuning.conversion_part);
+        let parts = subcompactions::parts(threads, bytes, self.lsm.tuning.conversion_part);
         let cuts = subcompactions::cuts(tables(), candidates.into_iter().collect(), parts);
         // Boundaries are needed as threads claim whole segments: two threads in one segment would wait for each other.
-        let fence = |cut: &[u8]| if is_paged { page_tier.boundary_after(cut) } else { Ok(cut.to_vec()) };
+        let fence = |cut: &[u8]| if is_paged { self.page_tier.boundary_after(cut) } else { Ok(cut.to_vec()) };
         let fences = cuts.into_iter().map(fence).collect::<Result<BTreeSet<Vec<u8>>>>()?;
         let inner: Vec<_> = fences.into_iter().filter(|fence| within(&fence.as_slice())).collect();
         let lowers = iter::once(lower.to_vec()).chain(inner.iter().cloned());

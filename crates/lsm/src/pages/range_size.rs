@@ -1,24 +1,35 @@
 //! Estimates of the size of a range: bytes of visible tables and of pages, without I/O. They are the cost of a
 //! conversion (adaptive.md, "Cost model").
 
-use std::iter;
+use std::{iter, sync::Arc};
 
 use ecotone_substrate::limits::{MAX_KEY, PAGE};
 
 use crate::{
     cache::table_reader::{IndexSection, TableReader},
     manifest::PagedRange,
-    pages::tier::RangeSize,
-    store::Lsm,
+    pages::tier::{PageTier, RangeSize},
     version::{Split, TableMeta, Version},
 };
 
-impl Lsm {
-    /// Estimated size of all visible records of a range, without I/O.
+/// The ranges of one version, measured without I/O.
+#[derive(Debug)]
+pub struct RangeSizes {
+    version: Arc<Version<TableReader>>,
+    page_tier: Option<Arc<dyn PageTier>>,
+}
+
+impl RangeSizes {
+    /// The ranges of a version, whose paged ranges lie in `page_tier`.
+    pub(crate) fn new(version: Arc<Version<TableReader>>, page_tier: Option<Arc<dyn PageTier>>) -> RangeSizes {
+        RangeSizes { version, page_tier }
+    }
+
+    /// Estimated size of all visible records of a range.
     pub fn range_size(&self, lower: &[u8], upper: &[u8]) -> RangeSize {
-        let (version, mut range_size) = (self.version(), RangeSize::default());
-        for_each_fragment(&version, lower, upper, |paged_range, part| {
-            add_tables(&version, (Split::Side, paged_range, part), &mut range_size);
+        let (version, mut range_size) = (&self.version, RangeSize::default());
+        for_each_fragment(version, lower, upper, |paged_range, part| {
+            add_tables(version, (Split::Side, paged_range, part), &mut range_size);
             self.add_pages(paged_range, part, &mut range_size);
         });
         range_size
@@ -27,10 +38,10 @@ impl Lsm {
     /// Estimated size of a range if it were merged: the sum over its fragments of the largest run or level, or of the
     /// pages if they are larger. Pages are counted up to about `most` bytes.
     pub fn merged_size(&self, lower: &[u8], upper: &[u8], most: u64) -> u64 {
-        let (version, mut bytes) = (self.version(), 0);
-        for_each_fragment(&version, lower, upper, |paged_range, part| {
+        let (version, mut bytes) = (&self.version, 0);
+        for_each_fragment(version, lower, upper, |paged_range, part| {
             let mut range_size = RangeSize::default();
-            add_tables(&version, (Split::Side, paged_range, part), &mut range_size);
+            add_tables(version, (Split::Side, paged_range, part), &mut range_size);
             bytes += range_size.largest_run.max(self.page_bytes(paged_range, part, most));
         });
         bytes
@@ -39,10 +50,10 @@ impl Lsm {
     /// What one conversion of a range reads and writes. Pages are counted only in fragments from which tables are
     /// converted.
     pub fn conversion_size(&self, split: Split, lower: &[u8], upper: &[u8]) -> RangeSize {
-        let (version, mut range_size) = (self.version(), RangeSize::default());
-        for_each_fragment(&version, lower, upper, |paged_range, part| {
+        let (version, mut range_size) = (&self.version, RangeSize::default());
+        for_each_fragment(version, lower, upper, |paged_range, part| {
             let before = range_size.records;
-            add_tables(&version, (split, paged_range, part), &mut range_size);
+            add_tables(version, (split, paged_range, part), &mut range_size);
             if range_size.records > before {
                 self.add_pages(paged_range, part, &mut range_size);
             }
@@ -52,10 +63,10 @@ impl Lsm {
 
     /// The same for the parts of the range that are not paged.
     pub fn unpaged_conversion_size(&self, split: Split, lower: &[u8], upper: &[u8]) -> RangeSize {
-        let (version, mut range_size) = (self.version(), RangeSize::default());
-        for_each_fragment(&version, lower, upper, |paged_range, part| {
+        let (version, mut range_size) = (&self.version, RangeSize::default());
+        for_each_fragment(version, lower, upper, |paged_range, part| {
             if paged_range.is_none() {
-                add_tables(&version, (split, None, part), &mut range_size);
+                add_tables(version, (split, None, part), &mut range_size);
             }
         });
         range_size
@@ -63,8 +74,8 @@ impl Lsm {
 
     /// Cuts a range into parts that are paged and not paged, by turns.
     pub fn split_by_paged_ranges(&self, lower: &[u8], upper: &[u8]) -> Vec<(Vec<u8>, Vec<u8>, bool)> {
-        let (version, mut found) = (self.version(), Vec::<(_, _, bool)>::new());
-        for_each_fragment(&version, lower, upper, |paged_range, (from, end)| match found.last_mut() {
+        let (version, mut found) = (&self.version, Vec::<(_, _, bool)>::new());
+        for_each_fragment(version, lower, upper, |paged_range, (from, end)| match found.last_mut() {
             Some((_, last, is_paged)) if *is_paged == paged_range.is_some() => *last = end.to_vec(),
             _ => found.push((from.to_vec(), end.to_vec(), paged_range.is_some())),
         });
@@ -73,9 +84,9 @@ impl Lsm {
 
     /// How many conversions it takes until no table is visible in a range, if no records come meanwhile.
     pub fn conversion_steps(&self, split: Split, lower: &[u8], upper: &[u8]) -> usize {
-        let (version, mut most) = (self.version(), 1);
+        let (version, mut most) = (&self.version, 1);
         if split == Split::Down {
-            for_each_fragment(&version, lower, upper, |paged_range, part| {
+            for_each_fragment(version, lower, upper, |paged_range, part| {
                 most = most.max(version.conversion_inputs(Split::Side, paged_range, part).len())
             });
         }
@@ -90,21 +101,7 @@ impl Lsm {
     }
 
     fn page_bytes(&self, paged_range: Option<&PagedRange>, (lower, upper): (&[u8], &[u8]), most: u64) -> u64 {
-        paged_range.and(self.page_tier()).map_or(0, |page_tier| page_tier.extent(lower, upper, most).1)
-    }
-
-    /// The smallest key of all memtables, tables and paged ranges, and a key behind the largest, if there are any.
-    pub fn key_bounds(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let super_version = self.current.get();
-        let version = &super_version.version;
-        let memtables: Vec<_> =
-            super_version.memtables.iter().filter_map(|memtable_ref| memtable_ref.memtable.ends()).collect();
-        let firsts =
-            memtables.iter().map(|(first, _)| first.as_slice()).chain(version.tables().map(|table| table.first()));
-        let lasts = memtables.iter().map(|(_, last)| last.as_slice()).chain(version.tables().map(|table| table.last()));
-        let lower = firsts.chain(version.paged_ranges().bounds()).min()?.to_vec();
-        let upper = lasts.map(key_after).chain(version.paged_ranges().bounds().map(<[u8]>::to_vec)).max()?;
-        Some((lower, upper))
+        paged_range.and(self.page_tier.as_ref()).map_or(0, |page_tier| page_tier.extent(lower, upper, most).1)
     }
 }
 

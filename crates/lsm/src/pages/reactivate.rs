@@ -16,14 +16,11 @@ use crate::{
             merge::{CompactionMerge, merge},
         },
         inputs::{output_splitter::OutputSplitter, retention::Retention},
-        strategy::CompactionPlan,
+        strategy::plan::CompactionPlan,
     },
     flush::run_builder::{self, RunBuilder},
     manifest::{PagedRange, PagedRangeEdit, PagedRanges, RangeEditKind, RunId, VersionEdit},
-    pages::{
-        pending_frees::KeySpan,
-        tier::{PageCursor, PageTier},
-    },
+    pages::{conversion::Conversion, pending_frees::KeySpan, tier::PageCursor},
     store::Lsm,
     table::Options,
     version::{Run, TableMeta, Version},
@@ -41,6 +38,15 @@ pub(crate) struct UnsafeInput<'v> {
     pub(crate) upper: Vec<u8>,
 }
 
+/// New tables in place of others.
+pub(crate) struct TableReplacement<'t> {
+    /// Names the tables that the output replaces, and what changes in paged ranges.
+    pub(crate) edit: VersionEdit,
+    pub(crate) output: &'t [PlacedTable],
+    /// Tables that are rewritten without their superseded records.
+    pub(crate) boundary_tables: &'t [PlacedTable],
+}
+
 /// The work that makes all tables visible in some ranges.
 #[derive(Debug, Default)]
 pub(crate) struct Reactivation {
@@ -50,20 +56,10 @@ pub(crate) struct Reactivation {
     pub(crate) boundary_tables: Vec<PlacedTable>,
 }
 
-impl Lsm {
+impl Conversion<'_> {
     /// Makes all tables visible in the paged ranges of a range of keys, rounded outward.
-    pub fn reactivate_tables(self: &Arc<Self>, lower: &[u8], upper: &[u8]) -> Result<()> {
-        let Some(page_tier) = self.page_tier().filter(|_| lower < upper) else { return Ok(()) };
-        let guard = self.compaction_lock.lock();
-        let reactivated = self.reactivate_locked(page_tier, lower, upper);
-        self.set_boundaries();
-        self.release_compaction_lock(guard);
-        reactivated?;
-        self.files.finish()
-    }
-
-    fn reactivate_locked(&self, page_tier: &Arc<dyn PageTier>, lower: &[u8], upper: &[u8]) -> Result<()> {
-        let version = self.version();
+    pub(super) fn reactivate(self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        let version = self.lsm.version();
         let within = |paged_range: &PagedRange| {
             paged_range.superseded_from().is_some() && paged_range.bounds().0 < upper && paged_range.bounds().1 > lower
         };
@@ -72,71 +68,68 @@ impl Lsm {
             .iter()
             .filter(|paged_range| within(paged_range))
             .map(|paged_range| (paged_range, lower.max(paged_range.bounds().0), upper));
-        let reactivation = self.reactivation(page_tier, &version, parts, &[])?;
+        let reactivation = self.reactivation(&version, parts, &[])?;
         if reactivation.edits.is_empty() {
             return Ok(());
         }
-        let rewritten = self.rewrite_without_hidden(&version, &reactivation.boundary_tables)?;
-        self.install_with_rewritten(
-            VersionEdit { paged_ranges: reactivation.edits, ..VersionEdit::default() },
-            &[],
-            &reactivation.boundary_tables,
-            &rewritten,
-        )
+        TableReplacement {
+            edit: VersionEdit { paged_ranges: reactivation.edits, ..VersionEdit::default() },
+            output: &[],
+            boundary_tables: &reactivation.boundary_tables,
+        }
+        .install(self.lsm, &version)
     }
 
     /// Makes a compaction safe: it must not move visible records to where they are superseded. There are two ways, and
     /// the one that writes fewer bytes is taken. Either the compaction reactivates tables: that work is returned. Or a
     /// piece is converted to pages at once, and `None` is returned: the tables have changed then, and the compaction is
-    /// to be picked again. The caller holds the compaction lock.
+    /// to be picked again.
     pub(crate) fn prepare_compaction(
-        self: &Arc<Self>,
+        self,
         version: &Version<TableReader>,
         plan: &CompactionPlan<TableReader>,
     ) -> Result<Option<Reactivation>> {
-        let Some(page_tier) = self.page_tier().filter(|_| !bug!(MoveBelowSuperseded)) else {
+        if bug!(MoveBelowSuperseded) {
             return Ok(Some(Reactivation::default()));
-        };
+        }
         let unsafe_inputs = unsafe_inputs(version.paged_ranges(), &plan.inputs, plan.target);
         let Some(first) = unsafe_inputs.first() else { return Ok(Some(Reactivation::default())) };
         let files = plan.files();
-        let open = || {
+        let reactivate = || {
             self.reactivation(
-                page_tier,
                 version,
                 unsafe_inputs.iter().map(|part| (part.paged_range, part.from, part.upper.as_slice())),
                 &files,
             )
         };
-        let reactivation = open()?;
+        let reactivation = reactivate()?;
         // A large paged range is converted one piece per job, so its pages are counted only as far as the comparison
         // needs.
         let bytes = reactivation.bytes() + visible_input_bytes(&unsafe_inputs, &plan.inputs);
         let pages: u64 =
-            reactivation.edits.iter().map(|edit| page_tier.extent(&edit.lower, &edit.upper, bytes + 1).1).sum();
+            reactivation.edits.iter().map(|edit| self.page_tier.extent(&edit.lower, &edit.upper, bytes + 1).1).sum();
         if bytes < pages {
             return Ok(Some(reactivation));
         }
-        match self.convert_unsafe_inputs(page_tier, version, first) {
+        match self.convert_unsafe_inputs(version, first) {
             // The conversion was given up. A reactivation writes less before it frees anything. The boundaries that the
             // first estimate pinned are unpinned by now, so it is made again.
-            Err(error) if error.is_no_space() => open().map(Some),
-            absorbed => absorbed.map(|()| None),
+            Err(error) if error.is_no_space() => reactivate().map(Some),
+            converted => converted.map(|()| None),
         }
     }
 
     /// The work to reactivate parts of paged ranges, rounded outward to boundaries, in a compaction that replaces these
     /// tables anyway.
     fn reactivation<'v>(
-        &self,
-        page_tier: &Arc<dyn PageTier>,
+        self,
         version: &'v Version<TableReader>,
         parts: impl Iterator<Item = (&'v PagedRange, &'v [u8], &'v [u8])>,
         replaced: &[FileRef],
     ) -> Result<Reactivation> {
         let paged_ranges = version.paged_ranges();
         let round_to_boundaries = |(paged_range, from, end)| {
-            Ok((paged_range, self.round_to_boundaries(page_tier, paged_ranges, paged_range, (from, end))?))
+            Ok((paged_range, self.round_to_boundaries(paged_ranges, paged_range, (from, end))?))
         };
         let mut parts = parts.map(round_to_boundaries).collect::<Result<Vec<(&PagedRange, KeySpan)>>>()?;
         let edits = |parts: &[(&PagedRange, KeySpan)]| -> Vec<PagedRangeEdit> {
@@ -155,127 +148,79 @@ impl Lsm {
             without_duplicates(parts.iter().flat_map(|(_, part)| version.boundary_tables(part, replaced)).collect());
         Ok(Reactivation { edits: edits(&parts), boundary_tables })
     }
+}
 
-    /// A part of a paged range, rounded outward to boundaries. The whole paged range where no more cuts are allowed.
-    pub(crate) fn round_to_boundaries(
-        &self,
-        page_tier: &Arc<dyn PageTier>,
-        paged_ranges: &PagedRanges,
-        paged_range: &PagedRange,
-        (from, end): (&[u8], &[u8]),
-    ) -> Result<KeySpan> {
-        if !paged_ranges.can_split() {
-            return Ok(whole(paged_range));
-        }
-        let (_, upper) = paged_range.bounds();
-        Ok((
-            page_tier.boundary_before(from)?,
-            if end < upper { page_tier.boundary_after(end)? } else { upper.to_vec() },
-        ))
-    }
-
-    /// The first piece of a part of a paged range, between boundaries: as many pages as one edit converts, however few
-    /// records of tables are visible above them.
-    pub(crate) fn first_conversion(
-        &self,
-        page_tier: &Arc<dyn PageTier>,
-        paged_ranges: &PagedRanges,
-        (lower, upper): KeySpan,
-    ) -> Result<KeySpan> {
-        let (reach, _) = page_tier.extent(&lower, &upper, self.max_conversion_bytes());
-        let is_cut = paged_ranges.can_split() && reach < upper;
-        Ok((lower, if is_cut { page_tier.boundary_after(&reach)? } else { upper }))
-    }
-
-    /// Pins the bounds of paged ranges and of ranges that are not freed yet, and no others. The caller holds the
-    /// compaction lock.
-    pub(crate) fn set_boundaries(&self) {
-        let Some(page_tier) = self.page_tier() else { return };
-        let (version, left) = (self.version(), self.files.unfreed());
-        let left = left.iter().flat_map(|(lower, upper)| [lower.as_slice(), upper.as_slice()]);
-        page_tier.set_boundaries(&mut version.paged_ranges().bounds().chain(left));
-    }
-
-    /// Rewrites tables without their superseded records, each for its run or level. The result is not installed yet.
-    pub(crate) fn rewrite_without_hidden(
-        &self,
-        version: &Version<TableReader>,
-        boundary_tables: &[PlacedTable],
-    ) -> Result<Vec<PlacedTable>> {
-        let mut rewritten = Vec::new();
-        for (run_id, table) in boundary_tables {
-            let tables = self.rewrite_table(version, *run_id, table).inspect_err(|_| self.remove(&rewritten))?;
-            rewritten.extend(tables.into_iter().map(|table| (*run_id, table)));
-        }
-        Ok(rewritten)
-    }
-
-    fn rewrite_table(
-        &self,
-        version: &Version<TableReader>,
-        run_id: RunId,
-        table: &Arc<TableReader>,
-    ) -> Result<Vec<Arc<TableReader>>> {
-        let options = self.table_options(run_id, mean(iter::once(table)) as usize, iter::once(&**table), version);
-        let cuts = self.output_splitter(run_id, version);
-        let (inputs, retention) = ([(run_id, Run::part(vec![table.clone()]))], Retention::of(version, &[table.file()]));
-        self.merge_all(&inputs, None, retention, (options, cuts))
-    }
-
-    /// Merges all records of some tables, and of the pages below them if they are given. The result is not installed
-    /// yet.
-    pub(crate) fn merge_all(
-        &self,
-        inputs: &[(RunId, Run<TableReader>)],
-        page_source: Option<PageCursor>,
-        retention: Retention<TableReader>,
-        (options, cuts): (Options, OutputSplitter<TableReader>),
-    ) -> Result<Vec<Arc<TableReader>>> {
-        let work = CompactionMerge {
-            inputs,
-            page_source,
-            range: &RemainingRange::new((Bound::Unbounded, Bound::Unbounded)),
-            hash_of: &|key| self.hash(key),
-            on_progress: &mut |_| self.check_live(),
-        };
-        self.files.context().begin_session()?;
-        let name = &mut || self.files.new_table_name();
-        merge(work, retention, RunBuilder::new(self.files.loader(), options, cuts, name))
-    }
-
-    /// Installs an edit that adds these tables, and replaces the boundary tables by the rewritten ones.
-    pub(crate) fn install_with_rewritten(
-        &self,
-        mut change: VersionEdit,
-        tables: &[PlacedTable],
-        boundary_tables: &[PlacedTable],
-        rewritten: &[PlacedTable],
-    ) -> Result<()> {
-        let fresh = [tables, rewritten].concat();
-        change.deleted.extend(boundary_tables.iter().map(|(_, reader)| reader.file()));
-        change.added.extend(fresh.iter().map(|(run_id, reader)| (*run_id, reader.file())));
+impl TableReplacement<'_> {
+    /// Rewrites the boundary tables, and installs the edit with all new tables. If that fails, they are deleted.
+    pub(crate) fn install(self, lsm: &Lsm, version: &Version<TableReader>) -> Result<()> {
+        let TableReplacement { mut edit, output, boundary_tables } = self;
+        let rewritten = rewrite_without_hidden(lsm, version, boundary_tables).inspect_err(|_| remove(lsm, output))?;
+        let fresh = [output, &rewritten].concat();
+        edit.deleted.extend(boundary_tables.iter().map(|(_, reader)| reader.file()));
+        edit.added.extend(fresh.iter().map(|(run_id, reader)| (*run_id, reader.file())));
         let readers: Vec<_> = fresh.iter().map(|(_, reader)| reader.clone()).collect();
-        let installed = self.install(&change, &readers, |version| self.current.install_version(version));
-        installed.inspect_err(|_| self.remove(&fresh))?;
-        self.conversion_bytes.add(rewritten.iter().map(|(_, reader)| reader.bytes()).sum());
-        self.reactivated
-            .add(change.paged_ranges.iter().filter(|edit| edit.kind == RangeEditKind::Reactivate).count() as u64);
-        boundary_tables.iter().for_each(|(_, reader)| self.release_table(reader));
+        let installed = lsm.install(&edit, &readers, |version| lsm.current.install_version(version));
+        installed.inspect_err(|_| remove(lsm, &fresh))?;
+        let conversions = &lsm.conversions;
+        conversions.bytes.add(rewritten.iter().map(|(_, reader)| reader.bytes()).sum());
+        let reactivated = edit.paged_ranges.iter().filter(|edit| edit.kind == RangeEditKind::Reactivate).count();
+        conversions.reactivated.add(reactivated as u64);
+        boundary_tables.iter().for_each(|(_, reader)| lsm.files.release(reader));
         readers.iter().for_each(|reader| reader.table().warm());
         Ok(())
     }
+}
 
-    /// Gives the blocks of an obsolete table back to the block cache, for the tables that replace it.
-    pub(crate) fn release_table(&self, reader: &TableReader) {
-        self.files.loader().read_frequency.forget(reader);
-        reader.table().forget_blocks();
+/// Rewrites tables without their superseded records, each for its run or level. The result is not installed yet.
+fn rewrite_without_hidden(
+    lsm: &Lsm,
+    version: &Version<TableReader>,
+    boundary_tables: &[PlacedTable],
+) -> Result<Vec<PlacedTable>> {
+    let mut rewritten = Vec::new();
+    for (run_id, table) in boundary_tables {
+        let tables = rewrite_table(lsm, version, *run_id, table).inspect_err(|_| remove(lsm, &rewritten))?;
+        rewritten.extend(tables.into_iter().map(|table| (*run_id, table)));
     }
+    Ok(rewritten)
+}
 
-    /// Deletes tables that the manifest does not name yet.
-    pub(crate) fn remove(&self, tables: &[PlacedTable]) {
-        let readers: Vec<_> = tables.iter().map(|(_, reader)| reader.clone()).collect();
-        run_builder::remove(self.files.environment(), &readers);
-    }
+fn rewrite_table(
+    lsm: &Lsm,
+    version: &Version<TableReader>,
+    run_id: RunId,
+    table: &Arc<TableReader>,
+) -> Result<Vec<Arc<TableReader>>> {
+    let options = lsm.table_options(run_id, mean(iter::once(table)) as usize, iter::once(&**table), version);
+    let splitter = lsm.output_splitter(run_id, version);
+    let (inputs, retention) = ([(run_id, Run::part(vec![table.clone()]))], Retention::of(version, &[table.file()]));
+    merge_all(lsm, &inputs, None, retention, (options, splitter))
+}
+
+/// Merges all records of some tables, and of the pages below them if they are given. The result is not installed yet.
+pub(super) fn merge_all(
+    lsm: &Lsm,
+    inputs: &[(RunId, Run<TableReader>)],
+    page_source: Option<PageCursor>,
+    retention: Retention<TableReader>,
+    (options, splitter): (Options, OutputSplitter<TableReader>),
+) -> Result<Vec<Arc<TableReader>>> {
+    let work = CompactionMerge {
+        inputs,
+        page_source,
+        range: &RemainingRange::new((Bound::Unbounded, Bound::Unbounded)),
+        hash_of: &|key| lsm.hash(key),
+        on_progress: &mut |_| lsm.check_live(),
+    };
+    lsm.files.context().begin_session()?;
+    let name = &mut || lsm.files.new_table_name();
+    merge(work, retention, RunBuilder::new(lsm.files.loader(), options, splitter, name))
+}
+
+/// Deletes tables that the manifest does not name yet.
+fn remove(lsm: &Lsm, tables: &[PlacedTable]) {
+    let readers: Vec<_> = tables.iter().map(|(_, reader)| reader.clone()).collect();
+    run_builder::remove(lsm.files.environment(), &readers);
 }
 
 impl Reactivation {

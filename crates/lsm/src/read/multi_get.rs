@@ -59,58 +59,63 @@ struct RunSearch<'v, 'k> {
     answers: DeferredResults,
 }
 
-impl Lsm {
-    /// Looks for many keys, in any order; `found` gets the number and the value of each. Only a version is held
-    /// meanwhile.
-    pub(crate) fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
-        match self.read_checker() {
-            Some(read_checker) => self.find_many_checked(read_checker, keys, found),
-            None => self.find_many(keys, found),
-        }
-    }
+/// A search for many keys of a keyspace.
+struct MultiGet<'g> {
+    lsm: &'g Lsm,
+    keys: &'g [&'g [u8]],
+    /// Reads of blocks, once one is needed.
+    queue: Option<Box<dyn Queue>>,
+}
 
-    /// The same, without the read checker.
-    pub(crate) fn find_many(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
-        let (mut queue, mut first) = (None, 0);
-        for batch in keys.chunks(BATCH) {
-            let all = (first..).zip(batch).map(|(number, key)| Lookup { number, key, hash: self.hash(key) }).collect();
-            let (mut missing, mut version) = self.search_memtables(all, found);
-            let (record_cache, mut tickets) = (self.record_cache(), vec![None; batch.len()]);
-            if let Some(record_cache) = record_cache {
-                missing = search_record_cache(record_cache, missing, found, &mut |number, ticket| {
-                    tickets[number - first] = Some(ticket)
-                });
-                // Memtables again, as for a single key.
-                (missing, version) = self.search_memtables(missing, found);
-            }
-            let found = &mut |number: usize, value: Option<&[u8]>| {
-                if let (Some(record_cache), Some(value), Some(ticket)) = (record_cache, value, tickets[number - first])
-                {
-                    record_cache.admit(keys[number], value, ticket);
-                }
-                found(number, value);
-            };
-            missing.sort_unstable_by_key(|sought| sought.key);
-            let mut below = Vec::new();
-            for (place, run) in version.runs() {
-                // Where a run is not visible, no older one is.
-                let is_visible =
-                    |key| version.paged_ranges().at(key).is_none_or(|paged_range| paged_range.is_visible(place));
-                below.extend(missing.extract_if(.., |sought| !is_visible(sought.key)));
-                if missing.is_empty() {
-                    break;
-                }
-                let queue = match &mut queue {
-                    Some(queue) => queue,
-                    none => none.insert(self.files.environment().storage.queue()?),
-                };
-                missing = self.search_run(run, missing, &mut **queue, found)?;
-            }
-            below.extend(missing);
-            self.find_all_in_pages(&version, below, found)?;
-            first += batch.len();
+/// Looks for many keys, in any order; `found` gets the number and the value of each. Only a version is held meanwhile.
+pub(crate) fn multi_get(lsm: &Lsm, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+    match lsm.read_checker() {
+        Some(read_checker) => read_checker.multi_get(lsm, keys, found),
+        None => find_many(lsm, keys, found),
+    }
+}
+
+/// The same, without the read checker.
+pub(crate) fn find_many(lsm: &Lsm, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+    let mut search = MultiGet { lsm, keys, queue: None };
+    (0..keys.len()).step_by(BATCH).try_for_each(|first| search.find_batch(first, found))
+}
+
+impl MultiGet<'_> {
+    /// Looks for the keys from number `first` on, at most [`BATCH`].
+    fn find_batch(&mut self, first: usize, found: &mut VisitValue<'_>) -> Result<()> {
+        let (lsm, keys) = (self.lsm, self.keys);
+        let batch = &keys[first..keys.len().min(first + BATCH)];
+        let all = (first..).zip(batch).map(|(number, key)| Lookup { number, key, hash: lsm.hash(key) }).collect();
+        let (mut missing, mut version) = self.search_memtables(all, found);
+        let (record_cache, mut tickets) = (lsm.record_cache(), vec![None; batch.len()]);
+        if let Some(record_cache) = record_cache {
+            missing = search_record_cache(record_cache, missing, found, &mut |number, ticket| {
+                tickets[number - first] = Some(ticket)
+            });
+            // Memtables again, as for a single key.
+            (missing, version) = self.search_memtables(missing, found);
         }
-        Ok(())
+        let found = &mut |number: usize, value: Option<&[u8]>| {
+            if let (Some(record_cache), Some(value), Some(ticket)) = (record_cache, value, tickets[number - first]) {
+                record_cache.admit(keys[number], value, ticket);
+            }
+            found(number, value);
+        };
+        missing.sort_unstable_by_key(|sought| sought.key);
+        let mut below = Vec::new();
+        for (run_id, run) in version.runs() {
+            // Where a run is not visible, no older one is.
+            let is_visible =
+                |key| version.paged_ranges().at(key).is_none_or(|paged_range| paged_range.is_visible(run_id));
+            below.extend(missing.extract_if(.., |sought| !is_visible(sought.key)));
+            if missing.is_empty() {
+                break;
+            }
+            missing = self.search_run(run, missing, found)?;
+        }
+        below.extend(missing);
+        self.find_all_in_pages(&version, below, found)
     }
 
     /// Looks in the page tier for keys that no table has.
@@ -123,9 +128,9 @@ impl Lsm {
         let may_be_below = |sought: &Lookup<'_>| version.paged_ranges().at(sought.key).is_some();
         let (below, nowhere): (Vec<_>, Vec<_>) = keys.into_iter().partition(may_be_below);
         nowhere.iter().for_each(|sought| found(sought.number, None));
-        match self.page_tier() {
+        match self.lsm.page_tier() {
             Some(page_tier) if !below.is_empty() => {
-                self.below.increment();
+                self.lsm.reads.below.increment();
                 let keys: Vec<&[u8]> = below.iter().map(|sought| sought.key).collect();
                 page_tier.find_many(&keys, &mut |place, value| found(below[place].number, value))
             }
@@ -145,8 +150,8 @@ impl Lsm {
     ) -> (Vec<Lookup<'k>>, Arc<Version<TableReader>>) {
         let (mut answers, mut value) = (DeferredResults::default(), Vec::new());
         let version = {
-            let pin = self.current.pin();
-            let super_version = self.current.load(&pin);
+            let pin = self.lsm.current.pin();
+            let super_version = self.lsm.current.load(&pin);
             keys.retain(|sought| {
                 value.clear();
                 let answer = super_version.find((sought.hash, sought.key), &mut value);
@@ -163,10 +168,9 @@ impl Lsm {
 
     /// Looks for ascending keys in a run. Returns those that the run does not have, ascending.
     fn search_run<'k>(
-        &self,
+        &mut self,
         run: &Run<TableReader>,
         keys: Vec<Lookup<'k>>,
-        queue: &mut dyn Queue,
         found: &mut VisitValue<'_>,
     ) -> Result<Vec<Lookup<'k>>> {
         let mut search = RunSearch {
@@ -175,10 +179,15 @@ impl Lsm {
             missing: Vec::new(),
             answers: DeferredResults::default(),
         };
-        search.begin(run, keys, self.files.loader().cache(), queue)?;
+        let lsm = self.lsm;
+        let queue = match &mut self.queue {
+            Some(queue) => &mut **queue,
+            none => &mut **none.insert(lsm.files.environment().storage.queue()?),
+        };
+        search.begin(run, keys, lsm.files.loader().cache(), queue)?;
         let mut reads = Reads::new(queue);
         loop {
-            search.ask(self, &mut reads)?;
+            search.ask(lsm, &mut reads)?;
             let Some((look, block)) = reads.wait()? else { break };
             search.resume(look, block, found)?;
         }

@@ -11,7 +11,7 @@ use ecotone_substrate::{
 use crate::table::{
     compression,
     decoded::DecodedInterval,
-    entry::Entry,
+    entry::{Entries, Entry},
     prefix_compare::{PrefixComparer, common_prefix_len},
 };
 
@@ -120,12 +120,7 @@ impl<'a> Block<'a> {
     pub(super) fn entries(&self, run: usize) -> result::Result<Entries<'a>, Malformed> {
         let (start, end) = (self.restart(run), self.restart(run + 1).min(self.end));
         match self.bytes.get(start..end).filter(|_| start >= HEADER) {
-            Some(bytes) => Ok(Entries {
-                r: Reader::new(bytes),
-                start,
-                left: RESTART_INTERVAL.min(self.count - run * RESTART_INTERVAL),
-                shares: false,
-            }),
+            Some(bytes) => Ok(Entries::new(bytes, start, RESTART_INTERVAL.min(self.count - run * RESTART_INTERVAL))),
             None => Err(Malformed::new(self.restarts_at() + RESTART * run, "a run lies outside of the entries")),
         }
     }
@@ -176,7 +171,7 @@ impl<'a> Block<'a> {
     ) -> result::Result<(), Malformed> {
         let mut records = DecodedInterval::default();
         for run in 0..self.runs() {
-            records.take(self, run)?;
+            records.take(self.entries(run)?)?;
             for number in 0..records.len() {
                 take(records.key(number), records.value(number).map(|place| &self.bytes[place]))?;
             }
@@ -219,39 +214,4 @@ fn verify(bytes: &[u8], place: BlockAddress) -> result::Result<(), Malformed> {
         return Err(Malformed::new(0, "the checksum of the block does not match"));
     }
     Ok(())
-}
-
-/// The entries of a run, one by one.
-#[derive(Debug)]
-pub(super) struct Entries<'a> {
-    r: Reader<'a>,
-    /// The offset of the run in the block.
-    start: usize,
-    left: usize,
-    /// Whether the next entry may share bytes with the one before: all but the first may.
-    shares: bool,
-}
-
-impl Entries<'_> {
-    /// The offset in the block where the last entry ended and the next one begins.
-    pub(super) fn offset(&self) -> usize {
-        self.start + self.r.position()
-    }
-}
-
-impl<'a> Iterator for Entries<'a> {
-    type Item = result::Result<Entry<'a>, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let at = self.offset();
-        let entry = Entry::read(&mut self.r).map_err(|e| Malformed::new(self.start + e.offset, e.what));
-        Some(entry.and_then(|entry| {
-            if entry.shared > 0 && !self.shares {
-                return Err(Malformed::new(at, "a run begins with a part of a key"));
-            }
-            self.shares = true;
-            Ok(entry)
-        }))
-    }
 }

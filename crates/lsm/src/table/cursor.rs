@@ -240,7 +240,7 @@ impl Cursor {
     fn take(&mut self, run: usize) -> Result<()> {
         let block = self.window.block(self.block)?;
         self.run = run;
-        self.records.take(&block, run).map_err(|e| self.damaged(e))
+        block.entries(run).and_then(|entries| self.records.take(entries)).map_err(|e| self.damaged(e))
     }
 
     /// Goes to the lower bound of a key in a block, if it lies within the block. Otherwise says on which side of the

@@ -4,7 +4,7 @@ use std::{ops::Range, result};
 
 use ecotone_substrate::codec::Malformed;
 
-use crate::table::{block::Block, entry::Entry};
+use crate::table::entry::{Entries, Entry};
 
 /// Records with whole keys, ascending.
 #[derive(Debug, Default)]
@@ -28,10 +28,9 @@ impl DecodedInterval {
     ///
     /// # Errors
     /// If one of them is malformed, or not above the one before.
-    pub(super) fn take(&mut self, block: &Block<'_>, run: usize) -> result::Result<(), Malformed> {
+    pub(super) fn take(&mut self, mut entries: Entries<'_>) -> result::Result<(), Malformed> {
         self.keys.clear();
         self.places.clear();
-        let mut entries = block.entries(run)?;
         let mut at = entries.offset();
         while let Some(entry) = entries.next() {
             let end = entries.offset();

@@ -84,6 +84,46 @@ fn length(r: &mut Reader<'_>) -> result::Result<usize, Malformed> {
     Ok(r.varint()?.min(1 << 20) as usize)
 }
 
+/// The entries of a run, one by one.
+#[derive(Debug)]
+pub(super) struct Entries<'a> {
+    r: Reader<'a>,
+    /// The offset of the run in the block.
+    start: usize,
+    left: usize,
+    /// Whether the next entry may share bytes with the one before: all but the first may.
+    shares: bool,
+}
+
+impl<'a> Entries<'a> {
+    /// The `count` entries of a run whose bytes begin at offset `start` of a block.
+    pub(super) fn new(bytes: &'a [u8], start: usize, count: usize) -> Entries<'a> {
+        Entries { r: Reader::new(bytes), start, left: count, shares: false }
+    }
+
+    /// The offset in the block where the last entry ended and the next one begins.
+    pub(super) fn offset(&self) -> usize {
+        self.start + self.r.position()
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = result::Result<Entry<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let at = self.offset();
+        let entry = Entry::read(&mut self.r).map_err(|e| Malformed::new(self.start + e.offset, e.what));
+        Some(entry.and_then(|entry| {
+            if entry.shared > 0 && !self.shares {
+                return Err(Malformed::new(at, "a run begins with a part of a key"));
+            }
+            self.shares = true;
+            Ok(entry)
+        }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

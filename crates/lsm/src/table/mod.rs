@@ -22,9 +22,9 @@ mod tests;
 mod window;
 mod writer;
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
-use ecotone_engine::{page_cache::PageCache, remaining_range::Direction};
+use ecotone_engine::page_cache::PageCache;
 pub use ecotone_substrate::table::Answer;
 use ecotone_substrate::{
     Error, Result,
@@ -49,7 +49,7 @@ pub use crate::table::{
     index::{Candidates, Index, IndexKind, IndexOptions, Located, Partition, WholeIndex},
     writer::{Options, TableWriter, block_size},
 };
-use crate::table::{cached_blocks::CachedBlocks, header::Header, window::BlockWindow};
+use crate::table::{cached_blocks::CachedBlocks, header::Header};
 
 /// A function that leases frames of memory.
 pub type Lease<'l> = &'l dyn Fn() -> Result<storage::Block>;
@@ -85,25 +85,6 @@ impl Table {
     /// The same table with a block cache, which keeps the blocks that scans read.
     pub(crate) fn cached(self, cache: &Arc<PageCache>) -> Table {
         Table { blocks: CachedBlocks::new(cache), ..self }
-    }
-
-    /// Brings a new table's blocks into the block cache if most of their records were cached before the merge that
-    /// wrote the table. So data that is scanned often stays in memory while compaction replaces its tables. The blocks
-    /// are read in large requests. A block that cannot be read is left to its next reader, and so are all blocks if
-    /// there is no memory.
-    pub(crate) fn warm(self: &Arc<Self>) {
-        let (warm, Some(cache)) = (mem::take(&mut *self.warm.lock()), &self.blocks) else { return };
-        if warm.is_empty() {
-            return;
-        }
-        let Some(slab) = self.environment.memory.lease(Component::Frames, Size::Slab) else { return };
-        let mut window = BlockWindow::new(self.clone(), 0..self.blocks(), slab);
-        for block in warm {
-            if window.enter(block, Direction::Up).is_err() {
-                return;
-            }
-            cache.admit(block, window.stored_bytes(block));
-        }
     }
 
     /// Frees the memory of its blocks in the block cache, once other tables have its records.

@@ -297,7 +297,7 @@ impl SalvageReader {
     /// Takes the records of a run of the present block.
     fn take(&mut self, run: usize) -> result::Result<(), Malformed> {
         let block = Block::reparse(self.memory.get(self.plain.clone()).unwrap_or_default())?;
-        self.records.take(&block, run)?;
+        self.records.take(block.entries(run)?)?;
         (self.run, self.at) = (run, 0);
         Ok(())
     }

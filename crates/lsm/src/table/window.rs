@@ -18,6 +18,27 @@ use ecotone_sys::chunk::Size;
 
 use crate::table::{Block, Table, compression};
 
+impl Table {
+    /// Brings a new table's blocks into the block cache if most of their records were cached before the merge that
+    /// wrote the table. So data that is scanned often stays in memory while compaction replaces its tables. The blocks
+    /// are read in large requests. A block that cannot be read is left to its next reader, and so are all blocks if
+    /// there is no memory.
+    pub(crate) fn warm(self: &Arc<Self>) {
+        let (warm, Some(cache)) = (mem::take(&mut *self.warm.lock()), &self.blocks) else { return };
+        if warm.is_empty() {
+            return;
+        }
+        let Some(slab) = self.environment.memory.lease(Component::Frames, Size::Slab) else { return };
+        let mut window = BlockWindow::new(self.clone(), 0..self.blocks(), slab);
+        for block in warm {
+            if window.enter(block, Direction::Up).is_err() {
+                return;
+            }
+            cache.admit(block, window.stored_bytes(block));
+        }
+    }
+}
+
 /// As many blocks as the memory holds. If blocks may be packed, the end of the memory is room to unpack the block that
 /// was entered last.
 #[derive(Debug)]

@@ -20,10 +20,10 @@ use crate::{
         lazy_slot::LazySlot,
         table_cache::{CacheEntryKind, TableCache},
     },
-    family::Tuning,
     keyspace::LsmKeyspace,
     table::IndexKind,
     tests::fixture::{ALL, Fixture, collect, expected, key},
+    tuning::Tuning,
     version::TableMeta,
 };
 
@@ -178,9 +178,10 @@ fn parts_of_a_table_are_counted_whose_index_is_not_in_memory() {
     let keyspace = filled(&fixture);
     let bound = |part: u32| (u64::from(part) << 32).div_ceil(u64::from(PARTS)).to_be_bytes()[4..].to_vec();
     let upper = |part: u32| if part + 1 < PARTS { bound(part + 1) } else { vec![0xff; 5] };
-    let count =
-        || -> Vec<_> { (0..PARTS).map(|part| keyspace.lsm().range_size(&bound(part), &upper(part)).bytes).collect() };
-    let (all, before) = (keyspace.lsm().range_size(&[], &[0xff; 5]).bytes, count());
+    let count = || -> Vec<_> {
+        (0..PARTS).map(|part| keyspace.lsm().range_sizes().range_size(&bound(part), &upper(part)).bytes).collect()
+    };
+    let (all, before) = (keyspace.lsm().range_sizes().range_size(&[], &[0xff; 5]).bytes, count());
     assert_eq!(resident(&fixture), 0, "something was loaded");
     read(&keyspace, 1, 1000);
     assert!(resident(&fixture) > 0);

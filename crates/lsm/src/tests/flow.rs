@@ -7,7 +7,7 @@
 use ecotone_substrate::throttle::WriteThrottle;
 
 use crate::compaction::throttle::{
-    pause_after,
+    compaction_throttle::pause_after,
     write_stall::{
         L0_SLOWDOWN_TRIGGER, L0_STOP_TRIGGER, MAX_IMMUTABLE_MEMTABLES, STOP_DEBT_RATIO, fullness,
         memtable_stall_fraction,

@@ -16,10 +16,10 @@ use ecotone_sys::primitive::Mutex;
 use ecotone_testkit::{engine::stat, sim::SimClock};
 
 use crate::{
-    compaction::throttle::CompactionThrottle,
-    family::Tuning,
+    compaction::throttle::compaction_throttle::CompactionThrottle,
     table::IndexKind,
     tests::fixture::{Fixture, key},
+    tuning::Tuning,
 };
 
 /// The first table, and an offset in it that a flush writes.
@@ -52,7 +52,7 @@ fn a_writer_that_waited_for_a_flush_which_made_room_makes_none() {
     let fixture = Fixture::new(1, IndexKind::Linear);
     let mut number = fill(&fixture, 3);
     while fixture.keyspace.lsm().current.get().active().filled()
-        < fixture.keyspace.lsm().pool.full(fixture.keyspace.lsm().tuning.memtable)
+        < fixture.keyspace.lsm().slabs.pool().full(fixture.keyspace.lsm().tuning.memtable)
     {
         write(&fixture, number);
         number += 1;
@@ -95,7 +95,7 @@ fn memtables_that_wait_for_the_same_flush_leave_a_worker_free_and_are_flushed_af
 fn whoever_gives_a_turn_back_sees_to_what_waits() {
     let fixture = Fixture::threaded(1, 2);
     let lsm = fixture.keyspace.lsm();
-    let guard = lsm.flush_lock.lock();
+    let guard = lsm.flusher.lock.lock();
     fill(&fixture, 2);
     let scheduler = &fixture.environment.scheduler;
     assert!(comes(|| scheduler.debt() == 0), "the job waits in the turn");
@@ -110,9 +110,9 @@ fn whoever_gives_a_turn_back_sees_to_what_waits() {
 fn a_compaction_that_finds_another_at_it_takes_no_worker_and_comes_after_it() {
     let fixture = Fixture::threaded(1, 1);
     let lsm = fixture.keyspace.lsm();
-    let guard = lsm.compaction_lock.lock();
+    let guard = lsm.compactor.lock.lock();
     let mut number = 0;
-    while !lsm.current.get().version.is_due(lsm.tuning.l0_target, lsm.intra_l0_limits()) {
+    while !lsm.is_compaction_due() {
         (0..300).for_each(|_| {
             write(&fixture, number);
             number += 1;
@@ -153,7 +153,7 @@ fn a_job_sleeps_the_less_the_later_it_is_and_not_when_somebody_waits_or_nobody_i
     let fixture = Fixture::threaded(1, 1);
     let lsm = fixture.keyspace.lsm();
     // Holding the lock keeps compactions out.
-    let guard = lsm.compaction_lock.lock();
+    let guard = lsm.compactor.lock.lock();
     assert_eq!([4, 10, 20].map(|worked| sleep_after(&fixture, worked)), [12, 30, 50]);
     assert_eq!([60, 95, 200].map(|worked| sleep_after(&fixture, worked)), [40, 10, 0], "nobody uses it for 100 ms");
     let mut throttle = CompactionThrottle::begin(lsm);
@@ -161,14 +161,14 @@ fn a_job_sleeps_the_less_the_later_it_is_and_not_when_somebody_waits_or_nobody_i
     write(&fixture, 0);
     assert_eq!(sleep(&fixture, &mut throttle), 50);
     thread::scope(|scope| {
-        let other = scope.spawn(|| drop(lsm.compaction_lock.lock()));
-        assert!(comes(|| lsm.compaction_lock.has_waiters()));
+        let other = scope.spawn(|| drop(lsm.compactor.lock.lock()));
+        assert!(comes(|| lsm.compactor.lock.has_waiters()));
         assert_eq!(sleep_after(&fixture, 10), 0);
         drop(guard);
         other.join().unwrap();
     });
     assert_eq!(sleep_after(&fixture, 10), 30);
-    let _guard = lsm.compaction_lock.lock();
+    let _guard = lsm.compactor.lock.lock();
     for (runs, sleeps) in [(4, 12), (8, 0)] {
         while fixture.stat("runs") < runs {
             write(&fixture, runs as u32);
@@ -226,7 +226,7 @@ fn a_job_that_becomes_late_while_it_sleeps_goes_on() {
         }
     };
     let lsm = keyspace.lsm();
-    let _guard = lsm.compaction_lock.lock();
+    let _guard = lsm.compactor.lock.lock();
     fill(4);
     for (runs, sleeps) in [(4, 25), (8, 10)] {
         let (mut throttle, fill) = (CompactionThrottle::begin(lsm), fill.clone());

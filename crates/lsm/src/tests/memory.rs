@@ -16,10 +16,10 @@ use ecotone_sys::{
 use ecotone_testkit::engine::stat;
 
 use crate::{
-    family::Tuning,
     keyspace::LsmKeyspace,
     table::IndexKind,
     tests::fixture::{Fixture, Model, expect, key},
+    tuning::Tuning,
 };
 
 /// Sizes with which only the share of the budget limits memtables.

@@ -6,9 +6,9 @@ use ecotone_engine::contract::{Engine, Operation, Range};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::{
-    family::Tuning,
     table::IndexKind,
     tests::fixture::{self, Fixture, Model, collect, expect, expected},
+    tuning::Tuning,
 };
 
 fn key(random: &mut SmallRng) -> Vec<u8> {

@@ -8,10 +8,10 @@ use ecotone_testkit::engine::stat;
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::SliceRandom};
 
 use crate::{
-    family::Tuning,
     keyspace::LsmKeyspace,
     table::IndexKind,
     tests::fixture::{Fixture, Model, key},
+    tuning::Tuning,
     version::TableMeta,
 };
 

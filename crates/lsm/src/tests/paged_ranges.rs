@@ -9,7 +9,7 @@ use ecotone_engine::contract::{Engine, Ordered, Range};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::{
-    flush::{raise_floors::raise_floors, to_pages::FlushedToPages},
+    flush::{flushed_to_pages::FlushedToPages, raise_floors::raise_floors},
     manifest::{PagedRangeEdit, PagedRanges, RangeEditKind, RunId, VersionEdit},
     table::{Cursor, IndexKind},
     tests::fixture::{ALL, Fixture, Model, collect, expected, step},
@@ -44,7 +44,7 @@ fn layered(seed: u64, random: &mut SmallRng) -> Fixture {
 
 fn edit(fixture: &Fixture, lower: u32, upper: u32, kind: RangeEditKind) {
     let lsm = fixture.keyspace.lsm();
-    let _guard = lsm.compaction_lock.lock();
+    let _guard = lsm.compactor.lock.lock();
     let edits = vec![PagedRangeEdit { lower: key(lower), upper: key(upper), kind }];
     let version = lsm.current.get().version;
     let mut paged_ranges = PagedRanges::clone(version.paged_ranges());

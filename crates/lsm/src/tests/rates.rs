@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use crate::{family::Tuning, table::IndexKind, tests::fixture::Fixture};
+use crate::{table::IndexKind, tests::fixture::Fixture, tuning::Tuning};
 
 const RECORDS: u64 = 36_000;
 /// Bytes of a key and a value.

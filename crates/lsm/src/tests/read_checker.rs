@@ -12,10 +12,10 @@ use ecotone_engine::{
 
 use crate::{
     checker::{ObservedLayers, ObservedRecord, ReadChecker},
-    family::Tuning,
     manifest::{PagedRangeEdit, RangeEditKind, VersionEdit},
     table::IndexKind,
     tests::fixture::{ALL, Fixture, collect},
+    tuning::Tuning,
 };
 
 const KEY: &[u8] = b"key";

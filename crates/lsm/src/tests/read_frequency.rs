@@ -4,7 +4,7 @@ use ecotone_engine::contract::Engine;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
-    cache::table_reader::TableReader, family::Tuning, table::IndexKind, tests::fixture::Fixture, version::TableMeta,
+    cache::table_reader::TableReader, table::IndexKind, tests::fixture::Fixture, tuning::Tuning, version::TableMeta,
 };
 
 const KEYS: u64 = 20_000;

@@ -12,11 +12,11 @@ use ecotone_testkit::engine::{
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::{
-    family::Tuning,
     keyspace::LsmKeyspace,
     options::LsmOptions,
     table::{Compression, IndexKind},
     tests::fixture::{ALL, Fixture, Model, collect, step},
+    tuning::Tuning,
 };
 
 const KEYS: u32 = 600;
@@ -181,7 +181,7 @@ fn scans_pay_for_runs_to_become_one() {
         assert_eq!(runs(), left, "little is paid");
         (0..130).for_each(|_| fixture.expect(&model));
     }
-    assert_eq!((runs(), fixture.keyspace.lsm().read_budget.available()), (1, 0), "one costs nothing");
+    assert_eq!((runs(), fixture.keyspace.lsm().compactor.read_budget.available()), (1, 0), "one costs nothing");
 }
 
 /// L0 runs with the same keys, and no index in memory.

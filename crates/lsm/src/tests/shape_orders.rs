@@ -20,10 +20,13 @@ use ecotone_sys::{
 };
 
 use crate::{
-    flush::{raise_floors::is_pages_only, to_pages::ConvertingRange},
+    flush::raise_floors::is_pages_only,
     manifest::{LevelId, LevelManifest, PagedRangeEdit, PagedRanges, RangeEditKind, RunId, VersionEdit},
     memtable::Memtable,
-    pages::pending_frees::{KeySpan, PendingFrees},
+    pages::{
+        converting_range::ConvertingRange,
+        pending_frees::{KeySpan, PendingFrees},
+    },
     version::{
         TableMeta, Version,
         super_version::{CurrentVersion, MemtableMiss},

@@ -7,7 +7,7 @@ use ecotone_substrate::{Seq, clock::SystemClock, memory::Component};
 use ecotone_sys::chunk::Size;
 use ecotone_testkit::engine::stat;
 
-use crate::{family::Tuning, table::IndexKind, tests::fixture::Fixture};
+use crate::{memtable::pool::MemtableOwner, table::IndexKind, tests::fixture::Fixture, tuning::Tuning};
 
 /// L0 runs at which writers stop, and at which writers compact themselves if there is no background.
 const RUNS: u64 = 16;
@@ -74,7 +74,7 @@ fn runs_that_want_of_memory_makes_are_compacted() {
     let fixture = Fixture::new(1, IndexKind::Linear);
     for run in 0..10 {
         (0..20).for_each(|number| write(&fixture, 20 * run + number));
-        assert!(fixture.keyspace.lsm().free_memtable_memory().unwrap());
+        assert!(MemtableOwner::free_memtable_memory(fixture.keyspace.lsm().clone()).unwrap());
     }
     assert_eq!(fixture.stat("runs"), 10);
     while fixture.environment.scheduler.run_one() {}

@@ -12,6 +12,7 @@ use ecotone_engine::{
 use ecotone_substrate::{
     Error, Result, Seq, bug,
     limits::MAX_RUNS,
+    metrics::Counter,
     storage::FileId,
     table::{FileIdentity, FileRef},
 };
@@ -36,6 +37,7 @@ pub(crate) struct VersionSet {
     catalog: FileCatalog<VersionState>,
     loader: Arc<TableLoader>,
     options: LsmOptions,
+    bytes_written: Counter,
 }
 
 impl Deref for VersionSet {
@@ -81,7 +83,8 @@ impl VersionSet {
             numbers: FileIdAllocator::default(),
         };
         let loader = TableLoader::new(&environment, cache);
-        VersionSet { catalog: FileCatalog::new(context, environment, state), loader, options }
+        let catalog = FileCatalog::new(context, environment, state);
+        VersionSet { catalog, loader, options, bytes_written: Counter::default() }
     }
 
     /// Loads the indexes and filters of the tables.
@@ -155,7 +158,13 @@ impl VersionSet {
             state.pending_frees.version_replaced(&before, record, change.paged_ranges.iter().filter_map(removed_range));
         }
         publish(Arc::new(version));
+        self.bytes_written.add(fresh.iter().map(|reader| reader.table().bytes()).sum());
         Ok(())
+    }
+
+    /// Bytes of the tables that were added.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.bytes_written.get()
     }
 
     /// Ranges that were converted to tables and whose pages are not freed yet.
@@ -181,6 +190,12 @@ impl VersionSet {
             structure: self.context().shared.wal.tail(),
             blob: blob::encode(self.options, &state.structure),
         }
+    }
+
+    /// Gives the blocks of an obsolete table back to the block cache, for the tables that replace it.
+    pub(crate) fn release(&self, reader: &TableReader) {
+        self.loader.read_frequency.forget(reader);
+        reader.table().forget_blocks();
     }
 
     /// Makes earlier edits durable, and deletes the files that they made obsolete.

@@ -6,11 +6,11 @@ use std::{ops::Bound, sync::Arc};
 
 use ecotone_substrate::Result;
 
+use super::{Compaction, job::MergeTask};
 use crate::{
-    cache::table_reader::TableReader,
-    compaction::strategy::{CompactionPlan, range},
+    compaction::strategy::plan::{CompactionPlan, range},
     manifest::{RunId, VersionEdit},
-    store::Lsm,
+    pages::reactivate::TableReplacement,
     version::{Run, TableMeta},
 };
 
@@ -50,35 +50,31 @@ impl<T: TableMeta> CompactionPlan<T> {
     }
 }
 
-impl Lsm {
+impl Compaction<'_> {
     /// The most bytes of target tables in a slice, if the job is to run in slices.
-    pub(crate) fn increment_bytes(&self, plan: &CompactionPlan<TableReader>) -> Result<Option<u64>> {
+    pub(super) fn increment_bytes(&self) -> Result<Option<u64>> {
+        let (lsm, plan) = (self.lsm, &self.plan);
         if plan.target.is_l0() {
             return Ok(None);
         }
-        let free = self.files.environment().storage.free_space()?;
+        let free = lsm.files.environment().storage.free_space()?;
         let is_scarce = free / JOB_PART < plan.bytes();
-        let by_chance = self.tuning.slices && self.files.context().shared.clock.random().is_multiple_of(BY_CHANCE);
+        let by_chance = lsm.tuning.slices && lsm.files.context().shared.clock.random().is_multiple_of(BY_CHANCE);
         Ok((is_scarce || by_chance)
-            .then(|| if is_scarce { (free / SLICE_PART).max(self.tuning.table) } else { self.tuning.table }))
+            .then(|| if is_scarce { (free / SLICE_PART).max(lsm.tuning.table) } else { lsm.tuning.table }))
     }
 
-    /// Runs a compaction slice by slice. Each slice replaces tables of the target level by their merge with the upper
+    /// Runs the compaction slice by slice. Each slice replaces tables of the target level by their merge with the upper
     /// inputs in its key range. The upper inputs are deleted with the last slice. Until then their records are in the
     /// target too, where no read reaches them, since the upper copies come first. So the job may stop after any slice.
     /// It needs extra space for one slice and for the records that move into the target.
-    pub(crate) fn compact_incrementally(
-        self: &Arc<Self>,
-        plan: CompactionPlan<TableReader>,
-        most: u64,
-        is_awaited: bool,
-    ) -> Result<()> {
-        let (target, uppers) = (plan.target, plan.uppers());
+    pub(super) fn run_incrementally(self, most: u64) -> Result<()> {
+        let (lsm, is_awaited, target, uppers) = (self.lsm, self.is_awaited, self.plan.target, self.plan.uppers());
         // A replaced table must not be referenced, or its space is not freed.
-        drop(plan);
+        drop(self);
         let mut from: Option<Vec<u8>> = None;
         loop {
-            let version = self.version();
+            let version = lsm.version();
             let reach = range(uppers.iter().flat_map(|(_, run)| run.tables())).expect("something comes from above");
             let level = version.run(target).map_or(&[][..], |run| run.overlapping(&reach));
             let Increment { tables, end } = Increment::first(level, from.as_deref(), most);
@@ -89,18 +85,18 @@ impl Lsm {
                 .cloned()
                 .chain((!tables.is_empty()).then(|| (target, Run::part(tables.clone()))))
                 .collect();
-            let part = CompactionPlan::of_inputs(inputs, target);
-            let added = self.merge(&version, &part, Some(keys), is_awaited)?;
+            let plan = CompactionPlan::of_inputs(inputs, target);
+            let added = MergeTask { version: &version, plan: &plan, slice: Some(keys), is_awaited }.run(lsm)?;
             let added: Vec<_> = added.into_iter().map(|reader| (target, reader)).collect();
             let above = uppers.iter().flat_map(|(_, run)| run.tables()).filter(|_| end.is_none());
             let gone: Vec<_> = tables.into_iter().chain(above.cloned()).collect();
-            let change =
+            let edit =
                 VersionEdit { deleted: gone.iter().map(|reader| reader.file()).collect(), ..VersionEdit::default() };
-            self.install_with_rewritten(change, &added, &[], &[])?;
-            gone.iter().for_each(|reader| self.release_table(reader));
-            self.slices.increment();
-            drop((part, gone, added, version));
-            self.files.finish()?;
+            TableReplacement { edit, output: &added, boundary_tables: &[] }.install(lsm, &version)?;
+            gone.iter().for_each(|reader| lsm.files.release(reader));
+            lsm.compactor.slices.increment();
+            drop((plan, gone, added, version));
+            lsm.files.finish()?;
             from = end;
             if from.is_none() {
                 return Ok(());

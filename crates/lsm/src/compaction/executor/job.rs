@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ecotone_engine::{contract::Range, remaining_range::RemainingRange};
-use ecotone_substrate::{Error, Result, scheduler::Priority, table::FileRef};
+use ecotone_substrate::{Error, Result, table::FileRef};
 use ecotone_sys::chunk::Size;
 
 use crate::{
@@ -16,8 +16,8 @@ use crate::{
             subtasks::{ParallelJob, Subtasks},
         },
         inputs::{output_splitter::OutputSplitter, retention::Retention},
-        strategy::CompactionPlan,
-        throttle::CompactionThrottle,
+        strategy::plan::CompactionPlan,
+        throttle::compaction_throttle::CompactionThrottle,
     },
     flush::run_builder::{self, RunBuilder},
     manifest::RunId,
@@ -58,7 +58,7 @@ impl ParallelJob for CompactionJob {
             range: &RemainingRange::new((low, high)),
             hash_of: &|key| self.lsm.hash(key),
             on_progress: &mut |passed| {
-                self.lsm.write_stall.pass(passed);
+                self.lsm.throttle.stall.pass(passed);
                 self.lsm.update_debt();
                 if let Some(throttle) = &mut throttle {
                     throttle.pause();
@@ -67,27 +67,30 @@ impl ParallelJob for CompactionJob {
             },
         };
         let output = RunBuilder::new(files.loader(), self.options, self.cuts.clone(), name);
-        self.lsm.cpu_time.make(|| merge(work, Retention::of(&self.version, &self.files), output))
+        self.lsm.compactor.cpu_time.make(|| merge(work, Retention::of(&self.version, &self.files), output))
     }
 }
 
-impl Lsm {
-    /// Merges the inputs of a plan, or the records of them in `slice`. Helpers take part if a caller waits or the
-    /// compaction debt is high. The output is not installed yet.
-    pub(crate) fn merge(
-        self: &Arc<Self>,
-        version: &Arc<Version<TableReader>>,
-        plan: &CompactionPlan<TableReader>,
-        slice: Option<Range>,
-        is_awaited: bool,
-    ) -> Result<Vec<Arc<TableReader>>> {
+/// What a compaction merges at once: the inputs of a plan, or the records of them in a slice.
+pub(super) struct MergeTask<'m> {
+    pub(super) version: &'m Arc<Version<TableReader>>,
+    pub(super) plan: &'m CompactionPlan<TableReader>,
+    pub(super) slice: Option<Range>,
+    pub(super) is_awaited: bool,
+}
+
+impl MergeTask<'_> {
+    /// Merges the inputs. Helpers take part if a caller waits or the compaction debt is high. The output is not
+    /// installed yet.
+    pub(super) fn run(self, lsm: &Arc<Lsm>) -> Result<Vec<Arc<TableReader>>> {
+        let MergeTask { version, plan, slice, is_awaited } = self;
         let mean = mean(plan.inputs.iter().flat_map(|(_, run)| run.tables()));
-        let is_shared = slice.is_none() && (is_awaited || self.debt_ratio() >= self.tuning.late);
-        let helpers = if is_shared { self.helpers(plan.inputs.len(), mean) } else { 0 };
+        let is_shared = slice.is_none() && (is_awaited || lsm.throttle.stall.debt_ratio() >= lsm.tuning.late);
+        let helpers = if is_shared { lsm.helpers(plan.inputs.len(), mean) } else { 0 };
         let readers = plan.inputs.iter().flat_map(|(_, run)| run.tables()).map(|reader| &**reader);
-        let options = self.table_options(plan.target, mean as usize, readers, version);
+        let options = lsm.table_options(plan.target, mean as usize, readers, version);
         let is_whole_job = slice.is_none();
-        let ranges = slice.map_or_else(|| plan.ranges(1 + helpers, self.tuning.part), |slice| vec![slice]);
+        let ranges = slice.map_or_else(|| plan.ranges(1 + helpers, lsm.tuning.part), |slice| vec![slice]);
         let files = plan.files();
         let (count, plan) = (ranges.len(), plan.clone());
         let is_whole = |(run_id, run): &&(RunId, Run<TableReader>)| {
@@ -98,48 +101,27 @@ impl Lsm {
         } else {
             0
         };
-        self.write_stall.begin_job(runs as u64, plan.bytes());
-        let (lsm, version, cuts) = (self.clone(), version.clone(), self.output_splitter(plan.target, version));
-        let parts =
-            Subtasks::new(CompactionJob { lsm, version, plan, files, options, cuts, ranges, is_awaited }, count);
-        self.parts.add(count as u64);
-        self.call_helpers("compact a part of tables", &parts, helpers.min(count - 1));
+        lsm.throttle.stall.begin_job(runs as u64, plan.bytes());
+        let (version, cuts) = (version.clone(), lsm.output_splitter(plan.target, version));
+        let job = CompactionJob { lsm: lsm.clone(), version, plan, files, options, cuts, ranges, is_awaited };
+        let parts = Subtasks::new(job, count);
+        lsm.compactor.parts.add(count as u64);
+        lsm.call_helpers("compact a part of tables", &parts, helpers.min(count - 1));
         let ended = parts.run_all();
-        self.write_stall.end_job();
+        lsm.throttle.stall.end_job();
         match ended {
             Ok(made) => Ok(made.into_iter().flatten().collect()),
             Err((error, made)) => {
-                self.update_debt();
-                run_builder::remove(self.files.environment(), &made.into_iter().flatten().collect::<Vec<_>>());
+                lsm.update_debt();
+                run_builder::remove(lsm.files.environment(), &made.into_iter().flatten().collect::<Vec<_>>());
                 Err(error)
             }
-        }
-    }
-
-    /// How many threads may help with a job of `runs` runs whose records have `mean` bytes on average.
-    pub(crate) fn helpers(&self, runs: usize, mean: u64) -> usize {
-        let memory = self.files.environment().memory.budget() / self.tuning.helpers_part;
-        self.tuning.helpers.min(affordable(memory, runs, self.tuning.table / mean.max(1)))
-    }
-
-    /// Spawns `count` jobs that run subtasks as well.
-    pub(crate) fn call_helpers<W: ParallelJob + 'static>(
-        &self,
-        what: &'static str,
-        parts: &Arc<Subtasks<W>>,
-        count: usize,
-    ) {
-        for _ in 0..count {
-            // A helper that starts after the end finds no subtask, and keeps nothing alive.
-            let parts = Arc::downgrade(parts);
-            let help = move || parts.upgrade().into_iter().for_each(|parts| parts.help());
-            self.files.environment().scheduler.spawn(Priority::Compact, what, help);
         }
     }
 }
 
 /// How many helpers fit into `memory` bytes if each reads `runs` runs and a table has `records` records.
-fn affordable(memory: usize, runs: usize, records: u64) -> usize {
+pub(crate) fn affordable_helpers(memory: usize, runs: usize, records: u64) -> usize {
     memory / (runs * A_RUN + AN_OUTPUT + (A_RECORD * records) as usize)
 }
 
@@ -153,11 +135,11 @@ pub(crate) fn mean<'h>(readers: impl Iterator<Item = &'h Arc<TableReader>>) -> u
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
-    use crate::family::HELPERS_PART;
+    use crate::tuning::HELPERS_PART;
 
     #[test]
     fn small_budgets_ask_for_no_help() {
-        let of = |budget: usize, runs| affordable((budget << 20) / HELPERS_PART, runs, (8 << 20) / 108);
+        let of = |budget: usize, runs| affordable_helpers((budget << 20) / HELPERS_PART, runs, (8 << 20) / 108);
         assert_eq!([of(16, 2), of(16, 5), of(64, 2), of(220, 5), of(220, 16)], [0, 0, 1, 4, 2]);
     }
 }

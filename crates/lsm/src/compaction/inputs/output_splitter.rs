@@ -4,12 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{
-    cache::table_reader::TableReader,
-    manifest::RunId,
-    store::Lsm,
-    version::{Run, TableMeta, Version},
-};
+use crate::version::{Run, TableMeta};
 
 /// A table overlaps at most this many tables' bytes of the next level: 1.25 times the ratio of levels.
 pub(crate) const MAX_GRANDPARENT_OVERLAP: u64 = 10;
@@ -27,17 +22,6 @@ pub(crate) struct OutputSplitter<T> {
     touched: u64,
     /// Guards that are still to come: keys before which a table ends however small it is, ascending.
     guards: VecDeque<Vec<u8>>,
-}
-
-impl Lsm {
-    /// The splitter for output into a run or level.
-    pub(crate) fn output_splitter(&self, run_id: RunId, version: &Version<TableReader>) -> OutputSplitter<TableReader> {
-        let cuts = OutputSplitter::new(self.tuning.table, version.next_level_of(run_id, self.tuning.l0_target));
-        // Tables of level 0 end at the bounds of hot ranges, so that a hot range moves down without its neighbours.
-        cuts.with_guards(
-            self.page_tier().filter(|_| run_id.is_l0()).map_or_else(Vec::new, |page_tier| page_tier.guards()),
-        )
-    }
 }
 
 impl<T> Clone for OutputSplitter<T> {

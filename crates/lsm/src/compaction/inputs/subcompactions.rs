@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, iter, ops::Bound, sync::Arc};
 use ecotone_engine::contract::Range;
 
 use crate::{
-    compaction::strategy::CompactionPlan,
+    compaction::strategy::plan::CompactionPlan,
     manifest::RunId,
     version::{Run, TableMeta},
 };

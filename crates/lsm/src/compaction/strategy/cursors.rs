@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::manifest::LevelId;
+use crate::{
+    compaction::strategy::plan::CompactionPlan,
+    manifest::{LevelId, RunId},
+    version::TableMeta,
+};
 
 /// One of this many compactions of a level is round robin.
 const JOBS: u32 = 16;
@@ -14,17 +18,25 @@ pub(crate) struct CompactionCursors(BTreeMap<LevelId, CompactionCursor>);
 
 #[derive(Debug, Default)]
 struct CompactionCursor {
+    /// Compactions since the last one that was round robin.
     jobs: u32,
     /// The last key of the table that was taken round robin most recently.
     last: Vec<u8>,
 }
 
 impl CompactionCursors {
-    /// Called when a compaction of a level is picked. If it is a round-robin one, returns the cursor: the caller takes
-    /// the first table behind this key, and advances it.
-    pub(crate) fn next_round_robin(&mut self, level: LevelId) -> Option<&mut Vec<u8>> {
-        let round = self.0.entry(level).or_default();
-        round.jobs = (round.jobs + 1) % JOBS;
-        (round.jobs == 0).then_some(&mut round.last)
+    /// If the next compaction of a level is round robin, the key behind which its table begins.
+    pub(crate) fn round_robin(&self, level: LevelId) -> Option<&[u8]> {
+        self.0.get(&level).filter(|cursor| cursor.jobs + 1 == JOBS).map(|cursor| &cursor.last[..])
+    }
+
+    /// Called with each plan that is carried out: moves the cursor of the level that it takes tables from.
+    pub(crate) fn advance<T: TableMeta>(&mut self, plan: &CompactionPlan<T>) {
+        let Some((RunId::Level(level), run)) = plan.inputs.first() else { return };
+        let cursor = self.0.entry(*level).or_default();
+        cursor.jobs += 1;
+        if let (JOBS, Some(table)) = (cursor.jobs, run.tables().last()) {
+            *cursor = CompactionCursor { jobs: 0, last: table.last().to_vec() };
+        }
     }
 }

@@ -1,11 +1,14 @@
-//! Overlap groups of level 0: tables whose key ranges are connected by overlaps, and overlap no other table of level 0.
+//! Overlap groups of L0: tables whose key ranges are connected by overlaps, and overlap no other table of L0.
 //! A compaction takes one group, so the others stay where they are (lsm.md, "Compaction"; lsm-protocol.md, invariant
 //! 12).
 
 use std::ops::RangeInclusive;
 
 use crate::{
-    compaction::strategy::{CompactionPlan, L0_COMPACTION_TRIGGER, L0_URGENT_TRIGGER, all, best, range},
+    compaction::strategy::{
+        L0_COMPACTION_TRIGGER, L0_URGENT_TRIGGER,
+        plan::{CompactionPlan, all, best, range},
+    },
     manifest::{LevelId, RunId},
     version::{Run, TableMeta, Version},
 };
@@ -14,7 +17,7 @@ use crate::{
 type KeyBounds<'v> = RangeInclusive<&'v [u8]>;
 
 impl<T: TableMeta> Version<T> {
-    /// The runs of level 0, from young to old.
+    /// The runs of L0, from young to old.
     pub(crate) fn l0_runs(&self) -> impl Iterator<Item = (RunId, &Run<T>)> {
         self.runs().filter(|(run_id, _)| run_id.is_l0())
     }

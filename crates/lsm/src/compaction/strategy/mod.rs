@@ -1,28 +1,41 @@
-//! Picks the next compaction: by level scores, level 0's runs, false-positive reads and tombstones. Everything here
-//! works on a [`Version`] alone and does no I/O (lsm.md, "Compaction").
+//! Strategies: what to compact next. A [`CompactionStrategy`] is a pure function of a [`Version`] and a
+//! [`CompactionState`]: it reads no clock, takes no lock and does no I/O, so tests choose on versions that they write
+//! down. [`Leveled`] decides in the background; manual compaction, a full L0 and the compaction of a scanned range have
+//! strategies of their own (lsm.md, "Compaction").
+//!
+//! [`Leveled`] takes the first of these that there is:
+//! 1. the level with the highest score above its target, or L0, whichever has the higher score;
+//! 2. an intra-L0 merge within its limits;
+//! 3. a table with more tombstones than values;
+//! 4. in an idle keyspace, more than one run of L0, or tombstones that hide much;
+//! 5. on a full disk, anything above Lmax.
 
 pub(crate) mod cursors;
 pub(crate) mod l0_groups;
+pub(crate) mod plan;
 pub(crate) mod range_compaction;
 pub(crate) mod read_budget;
 pub(crate) mod tombstones;
 
-use std::{collections::BTreeSet, ops::RangeInclusive, slice, sync::Arc};
+use std::{slice, sync::Arc};
 
-use ecotone_substrate::{limits::PAGE, table::FileRef};
+use ecotone_substrate::table::FileRef;
 
 use crate::{
-    compaction::strategy::cursors::CompactionCursors,
+    compaction::strategy::{
+        cursors::CompactionCursors,
+        plan::{CompactionPlan, best},
+    },
     manifest::{LevelId, RunId},
     version::{Run, TableMeta, Version},
 };
 
-/// Number of level 0's runs from which it is compacted if it has enough bytes, and from which small runs are merged
-/// within level 0; and the number from which it is compacted in any case.
+/// Runs of L0 from which it is compacted if it has enough bytes, and from which small runs are merged
+/// within L0; and the number from which it is compacted in any case.
 pub(crate) const L0_COMPACTION_TRIGGER: usize = if cfg!(feature = "shuttle") { 2 } else { 4 };
 pub(crate) const L0_URGENT_TRIGGER: usize = 8;
 
-/// The most bytes that adjacent runs of level 0 may have together to be merged within level 0.
+/// The most bytes that adjacent runs of L0 may have together to be merged within L0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IntraL0Limits {
     /// For size-tiered merges of a few runs, of which none is large beside the others.
@@ -36,124 +49,106 @@ impl IntraL0Limits {
     pub(crate) const NONE: IntraL0Limits = IntraL0Limits { few: 0, budget: 0 };
 }
 
-/// Tables of one run or level.
-pub(crate) type LevelTables<T> = (RunId, Vec<Arc<T>>);
-
-/// The inputs of one compaction, the run or level where its output goes, and its score.
-#[derive(Debug)]
-pub(crate) struct CompactionPlan<T> {
-    /// From young to old, with their runs; tables of the target level come last.
-    pub(crate) inputs: Vec<(RunId, Run<T>)>,
-    /// A level below the other inputs, or the youngest input run in an intra-L0 merge.
-    pub(crate) target: RunId,
-    /// Benefit in bytes: the bytes that move into the target, the records that tombstones hide, and the pages of
-    /// false-positive reads.
-    pub(crate) score: u64,
-    /// Bytes of all inputs.
-    all: u64,
+/// What a choice depends on besides the version.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CompactionState<'s> {
+    /// Target bytes of L0.
+    pub(crate) l0_target: u64,
+    pub(crate) intra_l0: IntraL0Limits,
+    /// If the keyspace is idle, the bytes of garbage that its tables may keep.
+    pub(crate) idle_garbage: Option<u64>,
+    /// Whether the disk lacks space.
+    pub(crate) is_space_short: bool,
+    pub(crate) cursors: &'s CompactionCursors,
 }
 
-impl<T: TableMeta> CompactionPlan<T> {
-    /// A plan that merges these tables, from young to old, with the tables of `level` that they overlap.
-    pub(crate) fn of(version: &Version<T>, tables: Vec<LevelTables<T>>, level: LevelId) -> Option<CompactionPlan<T>> {
-        let (range, target) = (range(all(&tables))?, RunId::Level(level));
-        let overlapped = vec![(target, version.run(target).map_or(&[][..], |run| run.overlapping(&range)).to_vec())];
-        let (score, all) = (score(&tables, &overlapped), bytes(&tables) + bytes(&overlapped));
-        let inputs = tables.into_iter().chain(overlapped).filter(|(_, tables)| !tables.is_empty());
-        let inputs = inputs.map(|(run_id, tables)| (run_id, Run::part(tables))).collect();
-        Some(CompactionPlan { inputs, target, score, all })
-    }
+/// Chooses the next compaction.
+pub(crate) trait CompactionStrategy<T: TableMeta> {
+    /// The next compaction of a version, if there is one. The same arguments give the same plan.
+    fn choose(&self, version: &Version<T>, state: &CompactionState<'_>) -> Option<CompactionPlan<T>>;
+}
 
-    /// A plan of these inputs, from young to old, those of the target level last.
-    pub(crate) fn of_inputs(inputs: Vec<(RunId, Run<T>)>, target: RunId) -> CompactionPlan<T> {
-        let all = inputs.iter().flat_map(|(_, run)| run.tables()).map(|table| table.bytes()).sum();
-        CompactionPlan { inputs, target, score: all, all }
-    }
+/// Levelled compaction, in the background.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leveled;
 
-    /// The same plan with another score.
-    pub(crate) fn with_score(self, score: u64) -> CompactionPlan<T> {
-        CompactionPlan { score, ..self }
-    }
-
-    /// The files of all inputs.
-    pub(crate) fn files(&self) -> Vec<FileRef> {
-        self.inputs.iter().flat_map(|(_, run)| run.files()).collect()
-    }
-
-    /// Benefit in bytes.
-    pub(crate) fn score(&self) -> u64 {
-        self.score
-    }
-
-    /// Bytes of all inputs.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.all
-    }
-
-    /// The inputs in level 0.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = &Arc<T>> + Clone {
-        self.inputs.iter().filter(|(run_id, _)| run_id.is_l0()).flat_map(|(_, run)| run.tables())
-    }
-
-    /// The only input, if it overlaps nothing in the target.
-    pub(crate) fn trivial_move(&self) -> Option<&Arc<T>> {
-        match &self.inputs[..] {
-            [(_, run)] if run.tables().len() == 1 => run.tables().first(),
-            _ => None,
-        }
-    }
-
-    /// Whether its score per byte of input is higher.
-    fn is_better_than(&self, other: &CompactionPlan<T>) -> bool {
-        u128::from(self.score) * u128::from(other.all) > u128::from(other.score) * u128::from(self.all)
+impl Leveled {
+    /// Whether there is a compaction to choose. It does not look for the best one.
+    pub(crate) fn is_due<T: TableMeta>(self, version: &Version<T>, state: &CompactionState<'_>) -> bool {
+        version.l0_score(state.l0_target).is_some()
+            || version.plan_intra_l0(state.intra_l0).is_some()
+            || version.levels(state.l0_target).next().is_some()
+            || version.plan_tombstone_dense().is_some()
+            || version.is_due_when_idle(state)
+            || state.is_space_short && version.has_tables_above_last()
     }
 }
 
-impl<T> Clone for CompactionPlan<T> {
-    fn clone(&self) -> CompactionPlan<T> {
-        let CompactionPlan { inputs, target, score, all } = self;
-        CompactionPlan { inputs: inputs.clone(), target: *target, score: *score, all: *all }
+impl<T: TableMeta> CompactionStrategy<T> for Leveled {
+    fn choose(&self, version: &Version<T>, state: &CompactionState<'_>) -> Option<CompactionPlan<T>> {
+        let is_idle = version.is_due_when_idle(state);
+        // An idle keyspace moves all its runs down instead of merging them within L0.
+        let intra_l0 = if is_idle { IntraL0Limits::NONE } else { state.intra_l0 };
+        let idle = || is_idle.then(|| version.plan_idle(state.l0_target)).flatten();
+        let short = || state.is_space_short.then(|| version.plan_above_last(state.l0_target)).flatten();
+        version.plan_urgent(&CompactionState { intra_l0, ..*state }).or_else(idle).or_else(short)
+    }
+}
+
+/// A compaction that reduces the number of runs in L0, for a flush that finds it full.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReduceL0 {
+    /// Runs of L0 from which on there is one.
+    pub(crate) runs: usize,
+}
+
+impl<T: TableMeta> CompactionStrategy<T> for ReduceL0 {
+    fn choose(&self, version: &Version<T>, state: &CompactionState<'_>) -> Option<CompactionPlan<T>> {
+        let plan = || {
+            let small = version.plan_intra_l0(IntraL0Limits { budget: 0, ..state.intra_l0 });
+            small.or_else(|| version.plan_oldest_l0(state.l0_target))
+        };
+        (version.l0_runs().count() >= self.runs).then(plan).flatten()
     }
 }
 
 impl<T: TableMeta> Version<T> {
-    /// Whether a compaction is due. `l0_target` is the target size of level 0.
-    pub(crate) fn is_due(&self, l0_target: u64, small: IntraL0Limits) -> bool {
-        self.l0_score(l0_target).is_some()
-            || self.plan_intra_l0(small).is_some()
-            || self.levels(l0_target).next().is_some()
-            || self.plan_tombstone_dense().is_some()
-    }
-
-    /// The next compaction, if one is due. `l0_target` is the target size of level 0.
-    pub(crate) fn pick_compaction(
-        &self,
-        l0_target: u64,
-        small: IntraL0Limits,
-        cursors: &mut CompactionCursors,
-    ) -> Option<CompactionPlan<T>> {
+    /// The next compaction, if one is due whether the keyspace is used or not.
+    fn plan_urgent(&self, state: &CompactionState<'_>) -> Option<CompactionPlan<T>> {
+        let CompactionState { l0_target, intra_l0, cursors, .. } = *state;
         let level = self.levels(l0_target).max_by(|a, b| a.0.total_cmp(&b.0));
         match (self.l0_score(l0_target), level) {
             (Some(runs), Some((excess, level))) if excess > runs => self.next_plan_of_level(level, cursors),
-            // The remainder of runs that have mostly moved down is merged within level 0 rather than moved down.
+            // The remainder of runs that have mostly moved down is merged within L0 rather than moved down.
             (Some(_), _) => {
-                self.plan_intra_l0(IntraL0Limits { budget: 0, ..small }).or_else(|| self.plan_l0(l0_target))
+                self.plan_intra_l0(IntraL0Limits { budget: 0, ..intra_l0 }).or_else(|| self.plan_l0(l0_target))
             }
             (None, level) => {
                 let level = || level.and_then(|(_, level)| self.next_plan_of_level(level, cursors));
-                self.plan_intra_l0(small).or_else(level).or_else(|| self.plan_tombstone_dense())
+                self.plan_intra_l0(intra_l0).or_else(level).or_else(|| self.plan_tombstone_dense())
             }
         }
     }
 
+    /// Whether L0, or tables with tombstones, should be compacted because the keyspace is idle.
+    fn is_due_when_idle(&self, state: &CompactionState<'_>) -> bool {
+        state.idle_garbage.is_some_and(|little| self.l0_runs().count() > 1 || self.is_littered(0, little))
+    }
+
+    /// A compaction for idle time: later reads have fewer runs to search, and deleted space comes back.
+    fn plan_idle(&self, l0_target: u64) -> Option<CompactionPlan<T>> {
+        let runs = if self.l0_runs().count() > 1 { self.plan_l0(l0_target) } else { None };
+        runs.or_else(|| self.plan_idle_tombstones(l0_target))
+    }
+
     /// Whether any table is above the last level. Only such tables can hide older records.
-    pub(crate) fn has_tables_above_last(&self) -> bool {
+    fn has_tables_above_last(&self) -> bool {
         self.runs().any(|(run_id, _)| run_id != RunId::LAST)
     }
 
     /// A compaction of the youngest run or level above the last one, however small it is. It is for a full disk, which
     /// needs the space of hidden records.
-    pub(crate) fn plan_above_last(&self, l0_target: u64) -> Option<CompactionPlan<T>> {
+    fn plan_above_last(&self, l0_target: u64) -> Option<CompactionPlan<T>> {
         let (run_id, _) = self.runs().next()?;
         match run_id {
             RunId::L0(_) => self.plan_l0(l0_target),
@@ -163,49 +158,31 @@ impl<T: TableMeta> Version<T> {
     }
 
     /// The best compaction of a level, or now and then that of the table at the compaction cursor.
-    fn next_plan_of_level(&self, level: LevelId, cursors: &mut CompactionCursors) -> Option<CompactionPlan<T>> {
-        let Some(last) = cursors.next_round_robin(level) else { return self.plan_level(level, |_| true) };
+    fn next_plan_of_level(&self, level: LevelId, cursors: &CompactionCursors) -> Option<CompactionPlan<T>> {
+        let Some(last) = cursors.round_robin(level) else { return self.plan_level(level, |_| true) };
         let tables = self.run(RunId::Level(level))?.tables();
-        let next = tables.iter().find(|table| *table.first() > **last).or(tables.first())?;
-        *last = next.last().to_vec();
+        let next = tables.iter().find(|table| table.first() > last).or(tables.first())?;
         self.plan_level(level, |table| table.file() == next.file())
     }
 
     /// The intra-L0 merge of adjacent runs that reads the fewest bytes for each run that it saves, if the limits allow
     /// one. A small run costs a scan as much as a large one.
-    pub(crate) fn plan_intra_l0(&self, small: IntraL0Limits) -> Option<CompactionPlan<T>> {
+    pub(super) fn plan_intra_l0(&self, small: IntraL0Limits) -> Option<CompactionPlan<T>> {
         let runs: Vec<_> = self.l0_runs().map(|(run_id, run)| (run_id, run, self.bytes_at(run_id))).collect();
         let from = |first: usize| {
             [size_tiered_runs(&runs[first..], small.few), read_triggered_runs(&runs[first..], small.budget)]
         };
         let plans = (0..runs.len()).flat_map(from).flatten();
-        plans.min_by_key(|plan| plan.all / (plan.inputs.len() as u64 - 1))
+        plans.min_by_key(|plan| plan.bytes() / (plan.inputs.len() as u64 - 1))
     }
 
-    /// A compaction of a level, or of level 0 for `None`, that takes some of these tables, as long as any of them are
-    /// there.
-    pub(crate) fn plan_for_files(
-        &self,
-        level: Option<LevelId>,
-        files: &BTreeSet<FileRef>,
-        l0_target: u64,
-    ) -> Option<CompactionPlan<T>> {
-        match level {
-            Some(level) => self.plan_level(level, |table| files.contains(&table.file())),
-            // The oldest run has some of them as long as any are there: later tables are in younger runs.
-            None => {
-                self.files_at(None).any(|file| files.contains(&file)).then(|| self.plan_oldest_l0(l0_target)).flatten()
-            }
-        }
-    }
-
-    /// The tables of a level, or of level 0 for `None`.
+    /// The tables of a level, or of L0 for `None`.
     pub(crate) fn files_at(&self, level: Option<LevelId>) -> impl Iterator<Item = FileRef> {
         let is_there = move |run_id: RunId| level.map_or(run_id.is_l0(), |level| run_id == RunId::Level(level));
         self.runs().filter(move |(run_id, _)| is_there(*run_id)).flat_map(|(_, run)| run.files())
     }
 
-    /// Score of level 0, if it is due: its number of runs divided by the trigger.
+    /// Score of L0, if it is due: its number of runs divided by the trigger.
     fn l0_score(&self, l0_target: u64) -> Option<f64> {
         let (count, bytes) =
             (self.l0_runs().count(), self.l0_runs().map(|(run_id, _)| self.bytes_at(run_id)).sum::<u64>());
@@ -214,7 +191,7 @@ impl<T: TableMeta> Version<T> {
     }
 
     /// The levels above their target size, each with its score: bytes divided by the target. A level whose target is 0
-    /// is divided by that of level 0, since the remainder of a level that is no longer needed is not urgent.
+    /// is divided by that of L0, since the remainder of a level that is no longer needed is not urgent.
     fn levels(&self, l0_target: u64) -> impl Iterator<Item = (f64, LevelId)> {
         self.runs().filter_map(move |(run_id, _)| {
             let RunId::Level(level) = run_id else { return None };
@@ -244,12 +221,12 @@ impl<T: TableMeta> Version<T> {
         let below = level.below()?;
         let plan = |tables: &[Arc<T>]| CompactionPlan::of(self, vec![(run_id, tables.to_vec())], below);
         let alone = tables.iter().map(|table| plan(slice::from_ref(table)).expect("a table has keys"));
-        let mut plans = alone.enumerate().skip_while(|(_, plan)| plan.all > most);
+        let mut plans = alone.enumerate().skip_while(|(_, plan)| plan.bytes() > most);
         let (first, mut found) = plans.next()?;
         let is_alone = found.trivial_move().is_some();
         for (number, next) in plans.take_while(|(_, next)| !is_alone && next.trivial_move().is_none()) {
             let joined = plan(&tables[first..=number])?;
-            if joined.all > at_once.min(most).min(found.all + next.all) {
+            if joined.bytes() > at_once.min(most).min(found.bytes() + next.bytes()) {
                 break;
             }
             found = joined;
@@ -264,7 +241,7 @@ type SizedRun<'r, T> = (RunId, &'r Run<T>, u64);
 /// Merges the youngest runs that have at most `most` bytes together. None is larger than all younger ones together, nor
 /// the youngest than all others. So a record is rewritten each time that the run around it has doubled, and once more
 /// for each overlap group that has moved down.
-fn size_tiered_runs<T>(runs: &[SizedRun<'_, T>], most: u64) -> Option<CompactionPlan<T>> {
+fn size_tiered_runs<T: TableMeta>(runs: &[SizedRun<'_, T>], most: u64) -> Option<CompactionPlan<T>> {
     let (mut count, mut all) = (0, 0);
     for (.., bytes) in runs {
         if all + bytes > most || (all > 0 && *bytes > all) {
@@ -277,7 +254,7 @@ fn size_tiered_runs<T>(runs: &[SizedRun<'_, T>], most: u64) -> Option<Compaction
 }
 
 /// Merges the first of these runs, as many as give the fewest bytes for each run saved, with at most `most` bytes.
-fn read_triggered_runs<T>(runs: &[SizedRun<'_, T>], most: u64) -> Option<CompactionPlan<T>> {
+fn read_triggered_runs<T: TableMeta>(runs: &[SizedRun<'_, T>], most: u64) -> Option<CompactionPlan<T>> {
     let (first, others) = runs.split_first()?;
     let sums = others.iter().scan(first.2, |all, (.., bytes)| {
         *all += bytes;
@@ -289,37 +266,7 @@ fn read_triggered_runs<T>(runs: &[SizedRun<'_, T>], most: u64) -> Option<Compact
 }
 
 /// An intra-L0 merge of runs, from young to old, into the place of the youngest.
-fn joined<T>(runs: &[SizedRun<'_, T>]) -> CompactionPlan<T> {
-    let all = runs.iter().map(|(.., bytes)| bytes).sum();
+fn joined<T: TableMeta>(runs: &[SizedRun<'_, T>]) -> CompactionPlan<T> {
     let inputs = runs.iter().map(|(run_id, run, _)| (*run_id, (*run).clone())).collect();
-    CompactionPlan { inputs, target: runs[0].0, score: all, all }
-}
-
-pub(crate) fn all<T>(placed: &[LevelTables<T>]) -> impl Iterator<Item = &Arc<T>> + Clone {
-    placed.iter().flat_map(|(_, tables)| tables)
-}
-
-fn bytes<T: TableMeta>(placed: &[LevelTables<T>]) -> u64 {
-    all(placed).map(|table| table.bytes()).sum()
-}
-
-/// Score: bytes moved, records that tombstones hide, and false-positive reads, each of which read one page.
-fn score<T: TableMeta>(tables: &[LevelTables<T>], others: &[LevelTables<T>]) -> u64 {
-    let records: u64 = all(others).map(|table| table.records().0).sum();
-    let hidden = bytes(others) / records.max(1);
-    let score =
-        |table: &Arc<T>| table.bytes() + table.records().1 * hidden + table.false_positive_reads() * PAGE as u64;
-    all(tables).map(score).sum()
-}
-
-pub(crate) fn best<T: TableMeta>(plans: impl Iterator<Item = CompactionPlan<T>>) -> Option<CompactionPlan<T>> {
-    plans.reduce(|best, other| if other.is_better_than(&best) { other } else { best })
-}
-
-/// The first and the last key of these tables.
-pub(crate) fn range<'t, T: TableMeta + 't>(
-    tables: impl Iterator<Item = &'t Arc<T>> + Clone,
-) -> Option<RangeInclusive<&'t [u8]>> {
-    let first = tables.clone().map(|table| table.first()).min()?;
-    Some(first..=tables.map(|table| table.last()).max()?)
+    CompactionPlan::of_inputs(inputs, runs[0].0)
 }

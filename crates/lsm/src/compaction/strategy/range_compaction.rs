@@ -1,26 +1,24 @@
 //! Range compaction: moves a key range that is scanned often down into the last level, one job at a time, so that scans
 //! read fewer runs (adaptive.md, "Merging to one run").
 
-use std::sync::Arc;
-
-use ecotone_substrate::Result;
-
 use crate::{
-    compaction::strategy::{CompactionPlan, range},
-    family::Tuning,
+    compaction::strategy::{
+        CompactionState, CompactionStrategy,
+        plan::{CompactionPlan, range},
+    },
     manifest::{LevelId, RunId},
-    store::Lsm,
+    tuning::Tuning,
     version::{TableMeta, Version},
 };
 
 /// Limit of bytes read to move a range into the last level, as a multiple of the bytes of the run or level that has
 /// most of it.
 const READ_AGAIN: u64 = 3;
-/// Divisors. A run or level moves down if it has more than a 32nd of the range's bytes. An overlap group of level 0
+/// Divisors. A run or level moves down if it has more than a 32nd of the range's bytes. An overlap group of L0
 /// comes first only if more than a 16th of the bytes it reads are in the range.
 const LITTLE: u64 = 32;
-const LITTLE_OF_COLUMN: u64 = 16;
-/// The most bytes of a compaction from level 0 directly into the last level: it holds the compaction lock for so long.
+const LITTLE_OF_GROUP: u64 = 16;
+/// The most bytes of a compaction from L0 directly into the last level: it holds the compaction lock for so long.
 const AT_ONCE: u64 = 1 << 30;
 /// Subcompactions of one compaction of a level's tables, so that threads can share them.
 const PARTS: u64 = 4;
@@ -43,32 +41,16 @@ pub struct RangeCompactionStep {
     pub before: u64,
 }
 
-impl Lsm {
-    /// The bytes to read until hardly any key of a range is above the last level. `None` if there is nothing to do, or
-    /// the cost is too high.
-    pub fn estimate_range_compaction(&self, key_range: (&[u8], &[u8])) -> Option<RangeCompactionEstimate> {
-        RangeCompaction::of(&self.version(), key_range, self.tuning).plan()
-    }
+/// Moves a part of a key range down, with at most `most` bytes.
+pub(crate) struct RangeStep<'k> {
+    pub(crate) key_range: (&'k [u8], &'k [u8]),
+    pub(crate) most: u64,
+    pub(crate) tuning: Tuning,
+}
 
-    /// Runs one compaction that moves a part of a range down and reads at most `most` bytes. It waits for the
-    /// compaction lock, and calls `on_start` when it holds the lock. Returns `None` if there was nothing to do.
-    pub fn compact_range_step(
-        self: &Arc<Self>,
-        key_range: (&[u8], &[u8]),
-        most: u64,
-        on_start: impl FnOnce(),
-    ) -> Result<Option<RangeCompactionStep>> {
-        let guard = self.compaction_lock.lock();
-        on_start();
-        let conversion_bytes = self.converted_bytes();
-        let pick_compaction =
-            |version: &Version<_>| RangeCompaction::of(version, key_range, self.tuning).next_plan(most);
-        let merged = self.compact_locked(pick_compaction, true);
-        self.release_compaction_lock(guard);
-        let (read, before) = (merged?, self.converted_bytes() - conversion_bytes);
-        // Nearly all bytes that are read are written again.
-        self.conversion_bytes.add(read.unwrap_or(0));
-        Ok(read.map(|read| RangeCompactionStep { read, before }))
+impl<T: TableMeta> CompactionStrategy<T> for RangeStep<'_> {
+    fn choose(&self, version: &Version<T>, _: &CompactionState<'_>) -> Option<CompactionPlan<T>> {
+        RangeCompaction::of(version, self.key_range, self.tuning).next_plan(self.most)
     }
 }
 
@@ -79,7 +61,7 @@ pub(crate) struct RangeCompaction<'v, T> {
     key_range: (&'v [u8], &'v [u8]),
     /// Estimated bytes of the range, by run, from young to old.
     bytes: Vec<(RunId, u64)>,
-    /// Target bytes of level 0, and the most bytes of a compaction of several tables of a level.
+    /// Target bytes of L0, and the most bytes of a compaction of several tables of a level.
     l0_target: u64,
     at_once: u64,
 }
@@ -103,19 +85,20 @@ impl<'v, T: TableMeta> RangeCompaction<'v, T> {
     }
 
     /// The next compaction of the range, of at most `most` bytes: from the highest level above the last one that has
-    /// more than a little of it. A compaction of level 0 takes all tables that overlap, so level 0 comes last if they
+    /// more than a little of it. A compaction of L0 takes all tables that overlap, so L0 comes last if they
     /// reach far beyond the range, or leave too few of the bytes for the levels.
     pub(crate) fn next_plan(&self, most: u64) -> Option<CompactionPlan<T>> {
         let (level, l0_group) = (self.level_to_move_down(), self.l0_group_to_move_down(most));
         let of_level = || self.version.plan_level_range(level?, self.key_range, (self.at_once, most));
         let comes_first =
-            |plan: &CompactionPlan<T>| plan.score > plan.bytes() / LITTLE_OF_COLUMN && self.with_rest(plan) <= most;
+            |plan: &CompactionPlan<T>| plan.score > plan.bytes() / LITTLE_OF_GROUP && self.with_rest(plan) <= most;
         let is_first = l0_group.as_ref().is_some_and(comes_first);
         let plan = if is_first { l0_group } else { of_level().or(l0_group) };
         plan.filter(|plan| plan.bytes() <= most)
     }
 
-    fn plan(&self) -> Option<RangeCompactionEstimate> {
+    /// What moving the range down takes. `None` if there is nothing to do, or the cost is too high.
+    pub(crate) fn plan(&self) -> Option<RangeCompactionEstimate> {
         let tables = self
             .version
             .runs()
@@ -130,7 +113,7 @@ impl<'v, T: TableMeta> RangeCompaction<'v, T> {
         (bytes <= most).then_some(RangeCompactionEstimate { bytes, most })
     }
 
-    /// The next compaction of level 0, if it has more than a little of the range. It goes directly into the last level
+    /// The next compaction of L0, if it has more than a little of the range. It goes directly into the last level
     /// if that reads no more. It has at most `most` bytes, and its score is its bytes within the range.
     fn l0_group_to_move_down(&self, most: u64) -> Option<CompactionPlan<T>> {
         if self.runs() <= self.little() {
@@ -148,7 +131,7 @@ impl<'v, T: TableMeta> RangeCompaction<'v, T> {
         Some(whole.map(|whole| whole.with_score(plan.score)).unwrap_or(plan))
     }
 
-    /// Bytes of a compaction of level 0, plus the estimated bytes read afterwards until no run or level above the last
+    /// Bytes of a compaction of L0, plus the estimated bytes read afterwards until no run or level above the last
     /// one has more than a little of the range.
     fn with_rest(&self, plan: &CompactionPlan<T>) -> u64 {
         let levels = plan.inputs.iter().filter(|(run_id, _)| !run_id.is_l0() && plan.target == RunId::LAST);
@@ -174,7 +157,7 @@ impl<'v, T: TableMeta> RangeCompaction<'v, T> {
         (self.runs() + self.levels()) / LITTLE
     }
 
-    /// Bytes of the range in level 0.
+    /// Bytes of the range in L0.
     fn runs(&self) -> u64 {
         self.bytes.iter().filter(|(run_id, _)| run_id.is_l0()).map(|(_, bytes)| bytes).sum()
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ecotone_engine::idle::{self, MIN_TOMBSTONES};
 
 use crate::{
-    compaction::strategy::CompactionPlan,
+    compaction::strategy::plan::CompactionPlan,
     manifest::{LevelId, RunId},
     version::{TableMeta, Version},
 };

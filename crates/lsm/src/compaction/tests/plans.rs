@@ -8,10 +8,13 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use crate::{
     compaction::{
         inputs::{output_splitter::OutputSplitter, retention::Retention},
-        strategy::{CompactionPlan, IntraL0Limits, cursors::CompactionCursors, range_compaction::RangeCompaction},
+        strategy::{
+            CompactionState, CompactionStrategy, IntraL0Limits, Leveled, cursors::CompactionCursors,
+            plan::CompactionPlan, range_compaction::RangeCompaction,
+        },
     },
-    family::Tuning,
     manifest::{LevelId, LevelManifest, RunId, VersionEdit},
+    tuning::Tuning,
     version::{
         Run, TableMeta, Version,
         tests::{Fake, fake},
@@ -22,6 +25,15 @@ const NO_BYTES: u64 = 0;
 const ABOVE_LAST: LevelId = LevelId::LAST.above().unwrap();
 /// Subcompactions of three tables.
 const SIZES: Tuning = Tuning { l0_target: u64::MAX, part: 300, ..Tuning::TINY };
+
+/// The state of a keyspace that is in use, on a disk with space.
+fn state(l0_target: u64, intra_l0: IntraL0Limits, cursors: &CompactionCursors) -> CompactionState<'_> {
+    CompactionState { l0_target, intra_l0, idle_garbage: None, is_space_short: false, cursors }
+}
+
+fn choose(version: &Version<Fake>, l0_target: u64, intra_l0: IntraL0Limits) -> Option<CompactionPlan<Fake>> {
+    Leveled.choose(version, &state(l0_target, intra_l0, &CompactionCursors::default()))
+}
 
 /// A random run: tables that do not overlap.
 fn row(random: &mut SmallRng, number: &mut u32, most: usize) -> Vec<Arc<Fake>> {
@@ -34,11 +46,16 @@ fn row(random: &mut SmallRng, number: &mut u32, most: usize) -> Vec<Arc<Fake>> {
     ends.chunks_exact(2).map(table).collect()
 }
 
-/// A random version: runs of level 0 and levels that overlap in any way.
+/// A random version: runs of L0 and levels that overlap in any way.
 pub(super) fn version(random: &mut SmallRng) -> Version<Fake> {
-    let (mut structure, mut tables, mut number) = (LevelManifest::default(), Vec::new(), 0);
     let runs = random.random_range(4..10);
-    for run_id in (0..runs).map(RunId::L0).chain([RunId::at_depth(2), RunId::LAST]) {
+    version_of(random, runs, &[RunId::at_depth(2), RunId::LAST])
+}
+
+/// A random version of so many runs of L0 and these levels.
+fn version_of(random: &mut SmallRng, runs: u64, levels: &[RunId]) -> Version<Fake> {
+    let (mut structure, mut tables, mut number) = (LevelManifest::default(), Vec::new(), 0);
+    for run_id in (0..runs).map(RunId::L0).chain(levels.iter().copied()) {
         let row = row(random, &mut number, if run_id.is_l0() { 3 } else { 12 });
         let added = row.iter().map(|table| (run_id, table.file())).collect();
         structure.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
@@ -147,7 +164,7 @@ fn neighbours_go_down_together_if_that_reads_no_more() {
     assert_eq!(of_stretch(&[(0, 25)], &many, (1000, 300)), None);
 }
 
-/// A version of these runs of level 0, the oldest first, above a last level of tables of ten keys each. All tables have
+/// A version of these runs of L0, the oldest first, above a last level of tables of ten keys each. All tables have
 /// 100 bytes.
 fn over_tens(runs: &[&[(u8, u8)]]) -> Version<Fake> {
     let (mut structure, mut tables) = (LevelManifest::default(), Vec::new());
@@ -190,30 +207,23 @@ fn what_is_written_again_and_again_goes_down_alone() {
     let (cold, hot): (&[_], &[_]) = (&[(0, 39)], &[(50, 59)]);
     let of = |cold_runs: usize, hot_runs: usize| {
         let version = over_tens(&[vec![cold; cold_runs], vec![hot; hot_runs]].concat());
-        let plan = version
-            .pick_compaction(400, IntraL0Limits::NONE, &mut CompactionCursors::default())
-            .expect("level 0 has more than it may");
+        let plan = choose(&version, 400, IntraL0Limits::NONE).expect("L0 has more than it may");
         plan.files().iter().filter(|file| file.number < 100).count()
     };
     assert_eq!([of(1, 3), of(3, 3), of(1, 9), of(5, 5), of(7, 3)], [1, 1, 1, 1, 4]);
 }
 
-/// Nine runs are too many, and so small that merging them within level 0 is cheap.
+/// Nine runs are too many, and so small that merging them within L0 is cheap.
 #[test]
 fn many_small_runs_become_one_before_they_go_down() {
     let version = over_tens(&[&[(0, 99)][..]; 9]);
-    let target = |few, budget| {
-        version
-            .pick_compaction(1000, IntraL0Limits { few, budget }, &mut CompactionCursors::default())
-            .expect("it is due")
-            .target
-    };
+    let target = |few, budget| choose(&version, 1000, IntraL0Limits { few, budget }).expect("it is due").target;
     assert_eq!(target(1000, NO_BYTES), RunId::L0(8));
     assert_eq!(target(NO_BYTES, NO_BYTES), RunId::LAST, "they may not become one");
     assert_eq!(target(NO_BYTES, 1000), RunId::LAST, "what goes down need not be merged before");
 }
 
-/// Trap 12: a compaction of level 0 takes every older table that overlaps an input.
+/// Trap 12: a compaction of L0 takes every older table that overlaps an input.
 #[test]
 fn trap_12_a_piece_is_closed() {
     let mut random = SmallRng::seed_from_u64(1);
@@ -222,14 +232,45 @@ fn trap_12_a_piece_is_closed() {
         let version = version(&mut random);
         let plan = version.plan_l0(u64::MAX).expect("there are runs");
         assert_closed(&version, &plan);
-        let next = version
-            .pick_compaction(NO_BYTES, IntraL0Limits::NONE, &mut CompactionCursors::default())
-            .expect("level 0 has runs enough");
+        let next = choose(&version, NO_BYTES, IntraL0Limits::NONE).expect("L0 has runs enough");
         assert_closed(&version, &next);
         targets.insert(next.target);
-        assert!(version.is_due(NO_BYTES, IntraL0Limits::NONE));
+        assert!(Leveled.is_due(&version, &state(NO_BYTES, IntraL0Limits::NONE, &CompactionCursors::default())));
     }
     assert!(targets.len() > 1, "{targets:?}");
+}
+
+/// A choice depends on its arguments alone, is closed, and there is one just when one is said to be due.
+#[test]
+fn a_choice_is_pure_and_there_is_one_if_it_is_due() {
+    let (mut random, mut due) = (SmallRng::seed_from_u64(3), 0);
+    for _ in 0..2000 {
+        let cursors = CompactionCursors::default();
+        let version = if random.random() {
+            let runs = random.random_range(0..6);
+            version_of(&mut random, runs, &[RunId::LAST])
+        } else {
+            version(&mut random)
+        };
+        let mut some = |most: u64| if random.random() { random.random_range(0..most) } else { NO_BYTES };
+        let (few, budget) = (some(3000), some(3000));
+        let state = CompactionState {
+            l0_target: [NO_BYTES, 1500, u64::MAX][random.random_range(0..3)],
+            intra_l0: IntraL0Limits { few, budget },
+            idle_garbage: random.random_bool(0.3).then_some(1 << 20),
+            is_space_short: random.random_bool(0.3),
+            cursors: &cursors,
+        };
+        let chosen = Leveled.choose(&version, &state);
+        assert_eq!(chosen.is_some(), Leveled.is_due(&version, &state), "{state:?}");
+        let again = Leveled.choose(&version, &state);
+        assert_eq!(chosen.as_ref().map(CompactionPlan::files), again.as_ref().map(CompactionPlan::files));
+        if let Some(plan) = chosen {
+            assert_closed(&version, &plan);
+            due += 1;
+        }
+    }
+    assert!((500..1900).contains(&due), "{due}");
 }
 
 /// The inputs of the intra-L0 merge, from young to old, and its target. The runs have `runs[n]` tables of 100 bytes,
@@ -305,7 +346,7 @@ fn trap_09_a_tombstone_stays_above_what_is_older() {
     assert!(kept > 1000 && dropped > 1000);
 }
 
-/// The plan takes a level's table that overlaps a table of level 0 which stays. That table is older than the youngest
+/// The plan takes a level's table that overlaps a table of L0 which stays. That table is older than the youngest
 /// input, and younger than the level's table.
 #[test]
 fn trap_09_a_tombstone_of_a_level_between_goes_whatever_is_younger() {
@@ -382,7 +423,7 @@ fn a_level_that_is_not_needed_any_more_does_not_keep_level_0_waiting() {
     let version = Version::empty().after(&structure, &[upper.clone(), last, runs].concat()).unwrap();
     let l0_target = upper.iter().map(|table| table.bytes()).sum();
     assert_eq!(version.target(ABOVE_LAST, l0_target), 0);
-    let plan = version.pick_compaction(l0_target, IntraL0Limits::NONE, &mut CompactionCursors::default()).unwrap();
+    let plan = choose(&version, l0_target, IntraL0Limits::NONE).unwrap();
     assert!(plan.inputs[0].0.is_l0(), "{:?}", plan.inputs[0].0);
 }
 
@@ -397,7 +438,8 @@ fn two_levels(upper: &[Arc<Fake>], last: &[Arc<Fake>]) -> Version<Fake> {
 
 /// The number of the upper level's table that is picked.
 fn taken(version: &Version<Fake>, cursors: &mut CompactionCursors) -> u32 {
-    let plan = version.pick_compaction(NO_BYTES, IntraL0Limits::NONE, cursors).expect("the level is too large");
+    let plan = Leveled.choose(version, &state(NO_BYTES, IntraL0Limits::NONE, cursors)).expect("the level is too large");
+    cursors.advance(&plan);
     plan.inputs[0].1.tables()[0].file().number
 }
 

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::{
-    compaction::{strategy::CompactionPlan, tests::plans::version},
+    compaction::{strategy::plan::CompactionPlan, tests::plans::version},
     version::{TableMeta, tests::Fake},
 };
 

@@ -1,15 +1,13 @@
 //! Disk shortage: reserves the disk space that compaction needs to go on, and refuses writes that would take it. On a
 //! full disk, deletes and overwrites give space back by compaction alone (compaction-pace.md, "Disk shortage").
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use ecotone_engine::write_delay::WriteDelay;
-use ecotone_substrate::{Error, Result};
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
 use crate::{
     cache::table_reader::TableReader,
-    store::Lsm,
+    tuning::Tuning,
     version::{TableMeta, Version},
 };
 
@@ -17,13 +15,13 @@ use crate::{
 /// that are merged into it, and as much again.
 const TABLES: u64 = 3;
 /// Longest time that a writer waits for compaction to free space, and the time between two checks.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// How long a shortage lasts before writes are refused because no compaction runs. Until then, obsolete tables may go
 /// when the log is synced, and a job that found no memory is tried again.
 const GRACE: Duration = Duration::from_millis(500);
 /// What space is wanting for, in the text of the error.
-const WHAT: &str = "tables, of which compaction makes others";
+pub(crate) const WHAT: &str = "tables, of which compaction makes others";
 
 /// The shortage of space at the last check.
 #[derive(Debug, Default)]
@@ -45,7 +43,7 @@ impl DiskShortage {
         self.bytes() > 0
     }
 
-    fn set(&self, bytes: u64, now: u64) {
+    pub(crate) fn set(&self, bytes: u64, now: u64) {
         if bytes > 0 && !self.is_there() {
             self.since.store(now, Ordering::Relaxed);
         }
@@ -53,52 +51,15 @@ impl DiskShortage {
     }
 
     /// Whether the shortage has lasted for [`GRACE`].
-    fn is_old(&self, now: u64) -> bool {
+    pub(crate) fn is_old(&self, now: u64) -> bool {
         now.saturating_sub(self.since.load(Ordering::Relaxed)) >= GRACE.as_nanos() as u64
     }
 }
 
-impl Lsm {
-    /// Checks whether the disk has the space that flushes and compaction need to go on.
-    pub(crate) fn look_for_space(&self, version: &Version<TableReader>) {
-        let tables = version.tables().map(|reader| reader.bytes()).sum();
-        let job = (TABLES * self.tuning.table).saturating_add(self.tuning.l0_target);
-        let needed = needed(tables, job, self.memtable_bytes() as u64);
-        // Storage that cannot tell its free space is never short; the writes themselves fail then.
-        let free = self.files.environment().storage.free_space().unwrap_or(u64::MAX);
-        self.shortage.set(needed.saturating_sub(free), self.files.context().shared.clock.now());
-    }
-
-    /// Refuses writes that add data, as long as space is wanting. Schedules a compaction, which may free some, and
-    /// waits for it a little while it runs.
-    ///
-    /// # Errors
-    /// [`NoSpace`](Error::NoSpace).
-    #[inline]
-    pub(crate) fn check_space(self: &Arc<Self>) -> Result<()> {
-        if self.shortage.is_there() { self.wait_for_space() } else { Ok(()) }
-    }
-
-    #[cold]
-    fn wait_for_space(self: &Arc<Self>) -> Result<()> {
-        let clock = &*self.files.context().shared.clock;
-        let end = clock.now().saturating_add(PATIENCE.as_nanos() as u64);
-        let mut delay = WriteDelay::new(&self.delays, clock);
-        loop {
-            let is_compaction_running = self.is_compaction_running();
-            self.look_for_space(&self.version());
-            let wanted = self.shortage.bytes();
-            if wanted == 0 {
-                return Ok(());
-            }
-            let now = clock.now();
-            let is_vain = !is_compaction_running && self.shortage.is_old(now);
-            if is_vain || !self.files.environment().scheduler.is_threaded() || now >= end {
-                return Err(Error::NoSpace { file: WHAT.to_owned(), wanted });
-            }
-            delay.sleep(LOOK_AGAIN);
-        }
-    }
+/// The space that flushes and compactions of a keyspace need to go on.
+pub(crate) fn space_to_go_on(version: &Version<TableReader>, tuning: Tuning, memtables: u64) -> u64 {
+    let tables = version.tables().map(|reader| reader.bytes()).sum();
+    needed(tables, (TABLES * tuning.table).saturating_add(tuning.l0_target), memtables)
 }
 
 /// Bytes for a compaction in slices, whose records of L0 are there twice until it ends, and for the memtables. A

@@ -1,101 +1,18 @@
-//! Throttles compactions that no caller waits for: a job sleeps after each stretch of work, the less the higher the
-//! compaction debt is (compaction-pace.md, "Compaction throttle").
+//! What slows down writers and background jobs of a keyspace (compaction-pace.md).
 
+pub(crate) mod compaction_throttle;
 pub(crate) mod disk_shortage;
 pub(crate) mod write_stall;
 
-use std::{mem, time::Duration};
+use ecotone_substrate::metrics::Histogram;
 
-use crate::store::Lsm;
+use self::{disk_shortage::DiskShortage, write_stall::WriteStall};
 
-/// Share of the time in which a job works if there is no compaction debt.
-const LEAST_SHARE: f64 = 0.25;
-/// The longest sleep after a piece of work, and the steps after which a sleeping job checks whether it may go on
-/// sleeping, in nanoseconds.
-const LONGEST: u64 = 50_000_000;
-const STEP: u64 = 10_000_000;
-/// Nanoseconds without activity after which the keyspace is idle and a job does not sleep.
-const IDLE: u64 = 100_000_000;
-
-/// The throttle of one thread of a job. A sleeping thread holds the compaction lock and buffers, and nothing else
-/// (invariant 11).
-pub(crate) struct CompactionThrottle<'l> {
-    lsm: &'l Lsm,
-    /// When the current piece of work began.
-    since: u64,
-    /// The activity counters at the last check, and when they changed last.
-    used: (u64, u64),
-    used_at: u64,
-}
-
-impl<'l> CompactionThrottle<'l> {
-    /// For a job that begins now.
-    pub(crate) fn begin(lsm: &'l Lsm) -> CompactionThrottle<'l> {
-        let now = lsm.files.context().shared.clock.now();
-        CompactionThrottle { lsm, since: now, used: lsm.activity(), used_at: now }
-    }
-
-    /// Called after a piece of work: sleeps so long that the job keeps its share of the time.
-    pub(crate) fn pause(&mut self) {
-        let clock = &self.lsm.files.context().shared.clock;
-        let mut owed = pause_after(self.lsm.debt_ratio(), clock.now().saturating_sub(self.since));
-        while owed > 0 && self.should_pause() {
-            let step = owed.min(STEP);
-            clock.sleep(Duration::from_nanos(step));
-            owed -= step;
-        }
-        self.since = clock.now();
-    }
-
-    /// Whether no thread waits for the job, and the job could slow other work down (invariant 10).
-    fn should_pause(&mut self) -> bool {
-        let (lsm, environment) = (self.lsm, self.lsm.files.environment());
-        let is_in_vain =
-            environment.health.check().is_err() || lsm.check_live().is_err() || environment.scheduler.is_stopping();
-        let has_waiters = lsm.debt_ratio() >= 1.0 || lsm.compaction_lock.has_waiters();
-        environment.scheduler.is_threaded() && !is_in_vain && !has_waiters && !self.is_idle()
-    }
-
-    /// Whether the keyspace has had no activity for some time.
-    fn is_idle(&mut self) -> bool {
-        let (now, used) = (self.lsm.files.context().shared.clock.now(), self.lsm.activity());
-        if mem::replace(&mut self.used, used) != used {
-            self.used_at = now;
-        }
-        now.saturating_sub(self.used_at) >= IDLE
-    }
-}
-
-/// Nanoseconds to sleep after `worked` nanoseconds of work.
-pub(crate) fn pause_after(debt_ratio: f64, worked: u64) -> u64 {
-    let share = (LEAST_SHARE + (1.0 - LEAST_SHARE) * debt_ratio * debt_ratio).min(1.0);
-    ((worked as f64 * (1.0 - share) / share) as u64).min(LONGEST)
-}
-
-impl Lsm {
-    /// Activity counters: they change when records are written, or when blocks or the page tier are read for keys.
-    pub(crate) fn activity(&self) -> (u64, u64) {
-        let pin = self.current.pin();
-        let super_version = self.current.load(&pin);
-        (
-            super_version.active().writes(),
-            self.files.loader().read_frequency.reads(&super_version.version) + self.below.get(),
-        )
-    }
-}
-
-#[cfg(all(test, not(feature = "loom")))]
-mod tests {
-    use super::*;
-
-    const MILLISECOND: u64 = 1_000_000;
-
-    #[test]
-    fn a_job_works_a_quarter_of_the_time_and_more_the_later_it_is() {
-        let after = |debt_ratio| pause_after(debt_ratio, 8 * MILLISECOND);
-        assert_eq!([0.0, 1.0, 7.0].map(after), [24 * MILLISECOND, 0, 0]);
-        let pauses: Vec<_> = (0..=100).map(|percent| after(f64::from(percent) / 100.0)).collect();
-        assert!(pauses.is_sorted_by(|a, b| a > b));
-        assert_eq!(pause_after(0.0, u64::MAX / 2), LONGEST);
-    }
+/// What slows down writers and background jobs of a keyspace.
+#[derive(Debug, Default)]
+pub(crate) struct Throttle {
+    pub(crate) stall: WriteStall,
+    pub(crate) shortage: DiskShortage,
+    /// How long writers are delayed.
+    pub(crate) delays: Histogram,
 }

@@ -1,13 +1,10 @@
 //! Write stalls: measures how far flushes and compaction are behind the writers, and delays writers by that. The delay
 //! begins early and is small at first (compaction-pace.md, "Write stalls"; commit-and-recovery.md, "Log reclaim").
 
-use std::sync::Arc;
-
-use ecotone_engine::write_delay::WriteDelay;
-use ecotone_substrate::{bug, retry::Retry, throttle::WriteThrottle};
+use ecotone_substrate::{bug, throttle::WriteThrottle};
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
-use crate::{cache::table_reader::TableReader, manifest::RunId, store::Lsm, version::Version};
+use crate::{cache::table_reader::TableReader, manifest::RunId, version::Version};
 
 /// Immutable memtables, from which on writers take part in flushing.
 pub(crate) const MAX_IMMUTABLE_MEMTABLES: usize = 2;
@@ -34,10 +31,7 @@ pub(crate) struct WriteStall {
     inherited: AtomicU64,
     /// How far compaction is behind, from 0 to 1, as bits; 0 as long as no writer is delayed for it.
     stall_fraction: AtomicU64,
-    pace: WriteThrottle,
-    /// Retries of the compaction job and of the flush job.
-    pub(crate) compaction: Retry,
-    pub(crate) flush: Retry,
+    pub(crate) pace: WriteThrottle,
     /// The running compaction: runs of L0 that it takes wholly, bytes of its input tables, and bytes of these that it
     /// has merged.
     job_runs: AtomicU64,
@@ -63,6 +57,36 @@ impl WriteStall {
         self.job_runs.store(0, Ordering::Relaxed);
     }
 
+    /// How far compaction is behind, from 0 to 1.
+    pub(crate) fn stall_fraction(&self) -> f64 {
+        f64::from_bits(self.stall_fraction.load(Ordering::Relaxed))
+    }
+
+    /// The debt ratio: at 0 no compaction is due; from 1 on compactions may use all resources, and writers are slowed
+    /// down (compaction-pace.md, "Compaction throttle").
+    pub(crate) fn debt_ratio(&self) -> f64 {
+        f64::from_bits(self.debt_ratio.load(Ordering::Relaxed))
+    }
+
+    /// Forgives debt that an earlier session left: the first writers do not pay for it. From the next update on writers
+    /// are slowed down only by the debt that comes on top.
+    pub(crate) fn forgive_inherited_debt(&self) {
+        if !bug!(PaceForNobody) {
+            self.inherited.store(f64::INFINITY.to_bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// Computes the debt ratio of a version.
+    pub(crate) fn update(&self, version: &Version<TableReader>, l0_target: u64, budget: u64) {
+        let (runs, debt) = (version.l0_debt_ratio(self.allowance()), version.level_debt_ratio(l0_target, budget));
+        self.debt_ratio.store(runs.max(debt).to_bits(), Ordering::Relaxed);
+        let inherited = still_inherited(f64::from_bits(self.inherited.load(Ordering::Relaxed)), debt);
+        self.inherited.store(inherited.to_bits(), Ordering::Relaxed);
+        let stall_fraction =
+            fullness(runs, L0_STOP_TRIGGER / L0_SLOWDOWN_TRIGGER).max(fullness(debt - inherited, STOP_DEBT_RATIO));
+        self.stall_fraction.store(stall_fraction.to_bits(), Ordering::Relaxed);
+    }
+
     /// Runs of L0 that count as compacted already: half of the share that the running compaction has read. With the
     /// whole share, L0 would become too large; with none, the write rate would go up and down with each compaction
     /// (compaction-pace.md, "Write stalls").
@@ -70,90 +94,6 @@ impl WriteStall {
         let [runs, bytes, passed] =
             [&self.job_runs, &self.job_bytes, &self.job_passed].map(|of| of.load(Ordering::Relaxed) as f64);
         runs * (passed / bytes.max(1.0)).min(1.0) / 2.0
-    }
-}
-
-impl Lsm {
-    /// Delays a writer of so many bytes while the background is behind. Without background threads there is no delay,
-    /// as nothing would catch up.
-    #[inline]
-    pub(crate) fn pace(self: &Arc<Self>, bytes: usize) {
-        let (filled, waiting, _) = self.fill_level();
-        let memory = memtable_stall_fraction(filled, waiting).max(self.pool.fullness());
-        if memory.max(self.stall_fraction()) > 0.0 && self.files.environment().scheduler.is_threaded() {
-            self.slow_down(memory, bytes);
-        }
-    }
-
-    /// A writer is delayed only for work that is under way: the work is scheduled first, and a job that has failed is
-    /// not waited for.
-    #[cold]
-    fn slow_down(self: &Arc<Self>, memory: f64, bytes: usize) {
-        let memory = if memory > 0.0 && self.is_flush_running() { memory } else { 0.0 };
-        let is_owed = self.stall_fraction() > 0.0 && (bug!(PaceForNobody) || self.is_compaction_running());
-        let stall_fraction = if is_owed { self.stall_fraction() } else { 0.0 };
-        if let Some(owed) = self.write_stall.pace.charge(memory.max(stall_fraction), bytes) {
-            if self.pool.fullness() > 0.0 {
-                // A keyspace with large memtables may not write any more; only a lack of memory would ask for its
-                // flush. So it is flushed here.
-                self.pool.relieve();
-            }
-            WriteDelay::new(&self.delays, &*self.files.context().shared.clock).sleep(owed);
-        }
-    }
-
-    /// Schedules a flush if one is needed. False if the last one failed.
-    fn is_flush_running(self: &Arc<Self>) -> bool {
-        if self.has_immutable_memtables() && self.write_stall.flush.is_due(&*self.files.context().shared.clock) {
-            self.schedule_flush_if_needed();
-        }
-        !self.write_stall.flush.has_failed()
-    }
-
-    /// Schedules a compaction if one is due. Whether one runs, and the last one did not fail.
-    pub(crate) fn is_compaction_running(self: &Arc<Self>) -> bool {
-        if self.compaction_job.is_idle() && self.write_stall.compaction.is_due(&*self.files.context().shared.clock) {
-            self.schedule_compaction_if_due();
-        }
-        let is_busy = !self.compaction_job.is_idle() || self.compaction_lock.is_locked();
-        is_busy && !self.write_stall.compaction.has_failed()
-    }
-
-    /// How far compaction is behind, from 0 to 1.
-    pub fn stall_fraction(&self) -> f64 {
-        f64::from_bits(self.write_stall.stall_fraction.load(Ordering::Relaxed))
-    }
-
-    /// The debt ratio: at 0 no compaction is due; from 1 on compactions may use all resources, and writers are slowed
-    /// down (compaction-pace.md, "Compaction throttle").
-    pub(crate) fn debt_ratio(&self) -> f64 {
-        f64::from_bits(self.write_stall.debt_ratio.load(Ordering::Relaxed))
-    }
-
-    /// Forgives debt that an earlier session left: the first writers do not pay for it. From now on writers are slowed
-    /// down only by the debt that comes on top.
-    pub(crate) fn forgive_inherited_debt(&self) {
-        if !bug!(PaceForNobody) {
-            self.write_stall.inherited.store(f64::INFINITY.to_bits(), Ordering::Relaxed);
-        }
-        self.update_debt();
-    }
-
-    /// Computes the debt ratio anew: the tables have changed, or a compaction has made progress.
-    pub(crate) fn update_debt(&self) {
-        let version = self.version();
-        self.look_for_space(&version);
-        let budget = self.files.environment().memory.budget() as u64;
-        let (runs, debt) = (
-            version.l0_debt_ratio(self.write_stall.allowance()),
-            version.level_debt_ratio(self.tuning.l0_target, budget),
-        );
-        self.write_stall.debt_ratio.store(runs.max(debt).to_bits(), Ordering::Relaxed);
-        let inherited = still_inherited(f64::from_bits(self.write_stall.inherited.load(Ordering::Relaxed)), debt);
-        self.write_stall.inherited.store(inherited.to_bits(), Ordering::Relaxed);
-        let stall_fraction =
-            fullness(runs, L0_STOP_TRIGGER / L0_SLOWDOWN_TRIGGER).max(fullness(debt - inherited, STOP_DEBT_RATIO));
-        self.write_stall.stall_fraction.store(stall_fraction.to_bits(), Ordering::Relaxed);
     }
 }
 

@@ -301,7 +301,7 @@ impl ScanEnd {
             sources -= 1;
             reads -= most;
         }
-        lsm.below.add(u64::from(has_pages));
+        lsm.reads.below.add(u64::from(has_pages));
         page_tier.on_scan(&ScanReport { from: &from, records, hidden: self.stored.hidden(), main, sources, reads });
     }
 

@@ -24,13 +24,12 @@ use crate::table::{
         Built, Candidates, IndexKind, Shape,
         bits::LOOK,
         layout::Layout,
-        linear::group::{Draft, Group, Line},
+        linear::group::{Draft, Group, HEAD, Line},
     },
 };
 
-/// Bytes of the header, and of each group's head.
+/// Bytes of the header.
 const FRONT: usize = 16;
-const HEAD: usize = 16;
 /// Groups have from 32 to 512 blocks.
 const LOGS: std::ops::RangeInclusive<u8> = 5..=9;
 /// Ties may cost at most one extra read for this many keys.

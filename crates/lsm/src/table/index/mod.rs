@@ -6,6 +6,9 @@
 
 mod auto;
 mod bits;
+mod built;
+mod candidates;
+mod kind;
 mod layout;
 mod linear;
 mod partitioned;
@@ -20,163 +23,17 @@ use std::result;
 use ecotone_substrate::{codec::Malformed, table::Pages};
 use ecotone_sys::chunk::CELL_BYTES;
 
-pub use crate::table::index::{partitioned::Partition, whole::WholeIndex};
-pub(super) use crate::table::index::{partitioned::seal, single::Separators};
+pub(super) use crate::table::index::{built::Built, candidates::Shape, partitioned::seal, single::Separators};
+pub use crate::table::index::{
+    candidates::{Candidates, Located},
+    kind::{IndexKind, IndexOptions},
+    partitioned::Partition,
+    whole::WholeIndex,
+};
 use crate::table::{
     boundaries::Boundaries,
     index::{bits::LOOK, linear::Linear, plr::Plr, single::Single},
 };
-
-/// A kind of index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IndexKind {
-    /// A separator for each two adjacent blocks, in memory.
-    Single,
-    /// The same separators in partitions, which are loaded one by one.
-    Partitioned,
-    /// Piecewise linear regression: lines with a bounded error.
-    Plr,
-    /// A line for each group of blocks, and the deviation of each block from it.
-    Linear,
-}
-
-impl IndexKind {
-    /// All of them.
-    pub const ALL: [IndexKind; 4] = [IndexKind::Single, IndexKind::Partitioned, IndexKind::Plr, IndexKind::Linear];
-
-    /// Its name among the options.
-    pub const fn name(self) -> &'static str {
-        match self {
-            IndexKind::Single => "single",
-            IndexKind::Partitioned => "partitioned",
-            IndexKind::Plr => "plr",
-            IndexKind::Linear => "linear",
-        }
-    }
-
-    /// Its number in a file.
-    pub(crate) fn number(self) -> u8 {
-        match self {
-            IndexKind::Single => 1,
-            IndexKind::Partitioned => 2,
-            IndexKind::Plr => 3,
-            IndexKind::Linear => 4,
-        }
-    }
-
-    /// The kind with a number.
-    pub(crate) fn of(number: u8) -> Option<IndexKind> {
-        Self::ALL.into_iter().find(|kind| kind.number() == number)
-    }
-}
-
-/// Options of an index.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct IndexOptions {
-    /// The kind; `None` for the kind with the least cost. A table gets [`IndexKind::Single`] instead if the kind cannot
-    /// tell its blocks apart, or takes more memory.
-    pub kind: Option<IndexKind>,
-    /// The most bytes by which lines of [`IndexKind::Plr`] may err.
-    pub error: u32,
-    /// The expected read frequency of a byte of the table, relative to the mean of the keyspace.
-    pub read_frequency: f64,
-}
-
-impl IndexOptions {
-    /// An index of this kind, with the mean read frequency.
-    pub fn of(kind: IndexKind, error: u32) -> IndexOptions {
-        IndexOptions { kind: Some(kind), error, read_frequency: 1.0 }
-    }
-}
-
-/// The shape of a table: its blocks and what its keys share.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    /// The number of blocks.
-    pub(super) blocks: u32,
-    /// Bytes of a block.
-    pub(super) block: usize,
-    /// Bytes of the prefix that all keys of the table share. Digests begin behind it.
-    pub(super) skip: usize,
-    /// The number of partitions of the index.
-    pub(super) partitions: u32,
-}
-
-/// The answer of an index for a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Located {
-    /// The key can be in these blocks.
-    Blocks(Candidates),
-    /// This partition knows the block.
-    Partition(u32),
-}
-
-/// Blocks that can have a key. The search has narrowed them to `low` to `high`; `first` is the one to read next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Candidates {
-    /// The likeliest.
-    pub first: u32,
-    /// The lowest.
-    pub low: u32,
-    /// The highest.
-    pub high: u32,
-    /// The distance of the next step, which doubles with each.
-    step: u32,
-}
-
-impl Candidates {
-    fn new(first: u32, low: u32, high: u32) -> Candidates {
-        Candidates { first: first.clamp(low, high), low, high, step: 1 }
-    }
-
-    /// A single block.
-    pub(in super::super) fn one(block: u32) -> Candidates {
-        Candidates::new(block, block, block)
-    }
-
-    /// Continues below `first`: the key lies before that block. False if no block is left.
-    pub fn go_down(&mut self) -> bool {
-        let Some(high) = self.first.checked_sub(1).filter(|high| *high >= self.low) else { return false };
-        let step = self.next_step();
-        *self = Candidates { first: high.saturating_sub(step).max(self.low), high, ..*self };
-        true
-    }
-
-    /// Continues above `first`: the key lies behind that block. False if no block is left.
-    pub fn go_up(&mut self) -> bool {
-        if self.first >= self.high {
-            return false;
-        }
-        let (low, step) = (self.first + 1, self.next_step());
-        *self = Candidates { first: low.saturating_add(step).min(self.high), low, ..*self };
-        true
-    }
-
-    /// The distance beyond the neighbour: it grows with each step, but not beyond the middle of the remaining blocks.
-    fn next_step(&mut self) -> u32 {
-        let step = self.step - 1;
-        self.step = self.step.saturating_mul(2);
-        step.min((self.high - self.low) / 2)
-    }
-}
-
-/// An index that was learned.
-#[derive(Debug)]
-pub(super) struct Built {
-    pub(super) kind: IndexKind,
-    pub(super) bytes: Vec<u8>,
-    /// The pages of its partitions, which lie before it in the file. Their checksums are missing.
-    pub(super) partitions: Vec<Vec<u8>>,
-    /// The mean number of blocks that a search reads without finding the key there, over all keys, as far as the
-    /// boundaries tell.
-    in_vain: f64,
-}
-
-impl Built {
-    fn whole(kind: IndexKind, bytes: Vec<u8>, in_vain: f64) -> Built {
-        Built { kind, bytes, partitions: Vec::new(), in_vain }
-    }
-}
 
 /// Learns an index of the blocks of a table.
 pub(super) fn build(boundaries: &Boundaries, block: usize, wanted: IndexOptions) -> Built {

@@ -4,12 +4,11 @@ use ecotone_substrate::search::partition_near;
 
 use crate::table::{
     boundaries::Bounds,
-    index::{
-        bits::{self, LOOK},
-        linear::HEAD,
-    },
+    index::bits::{self, LOOK},
 };
 
+/// Bytes of a group's head.
+pub(super) const HEAD: usize = 16;
 /// The grid is made finer while the ties of a group cost more than one read for this many records.
 const COST: u64 = 128;
 /// Deviations of more bits are stored around zero; narrower ones above the smallest.
