@@ -1,4 +1,4 @@
-//! The commit path: admit, reserve, lock, append, apply, acknowledge (`docs/decisions/0001-contracts.md`, "Commit").
+//! The commit path: admit, reserve, lock, append, apply, acknowledge (commit-and-recovery.md, "Commit path").
 
 use std::{
     borrow::Cow,

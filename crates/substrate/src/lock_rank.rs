@@ -1,5 +1,5 @@
 //! Lock ranks: the locks and reservations of a thread that other threads may wait for, and the order in which they are
-//! taken (`docs/design/waiting.md`, "What is held").
+//! taken (`docs/design/waiting.md`, "Lock order").
 //!
 //! A build with debug assertions checks the rules at each acquisition and at each wait for space, whether or not
 //! another thread waits just then. So any test that reaches a possible deadlock finds it. A build without debug

@@ -1,5 +1,5 @@
-//! The lifetime of table files (`docs/decisions/0004-the-house-once-more.md`). After a crash at any I/O, and after a
-//! drop, exactly the tables that the manifest names exist.
+//! The life of table files (commit-and-recovery.md, "Structural records"). After a crash at any I/O, and after a drop,
+//! exactly the tables that the manifest names exist.
 
 use std::sync::Arc;
 

@@ -1,5 +1,12 @@
 //! The read checker: a test oracle. It records the writes to a keyspace, and builds for tests check all reads against
 //! them (adaptive-protocol.md, "The read checker"). The product has none.
+//!
+//! What it does not check:
+//! - earlier sessions: after an opening it knows only what is replayed and written since;
+//! - bulk loads: it forgets their key range, and all unwritten keys become unknown;
+//! - equal values: a record below the memtables counts as the newest write that it can be;
+//! - batches: each operation is a write of its own;
+//! - unreadable layers: an error ends the check.
 
 pub(crate) mod reads;
 

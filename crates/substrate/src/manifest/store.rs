@@ -1,5 +1,4 @@
-//! Manifests on disk: two copies, of which either suffices (`docs/decisions/0017-manifests-and-sessions.md`, invariants
-//! 1 to 4).
+//! Manifests on disk: two copies, of which either suffices (commit-and-recovery.md, invariants 1 to 4).
 
 use std::io;
 

@@ -15,7 +15,7 @@ type Parsed<T> = std::result::Result<T, Malformed>;
 pub const FRAME_BYTES: usize = 9;
 
 /// Least bytes of log that one operation takes. The log limit is chosen so that replay has memory for operations of
-/// this length (`docs/decisions/0001-contracts.md`, "Log truncation").
+/// this length (commit-and-recovery.md, "Log reclaim").
 pub const MIN_OPERATION_BYTES: usize = 32;
 
 const PADDING: u8 = 0;

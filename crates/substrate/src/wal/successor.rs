@@ -1,6 +1,5 @@
 //! The successor of a segment: the segment in which the log goes on. It is stored in the second sector, and written
-//! when the successor is durable, so that a missing successor is an error
-//! (`docs/decisions/0017-manifests-and-sessions.md`, invariants 5 to 8).
+//! when the successor is durable, so that a missing successor is an error (commit-and-recovery.md, invariants 5 to 8).
 
 use ecotone_sys::checksum::crc32c;
 

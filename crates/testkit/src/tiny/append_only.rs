@@ -1,6 +1,6 @@
 //! An engine that only appends. Records are collected in memory and flushed as a sorted run, which is a table of its
 //! own. Several runs are compacted to one, and the tables of the old runs are removed
-//! (`docs/decisions/0004-the-house-once-more.md`, "The life of a table").
+//! (commit-and-recovery.md, "Structural records").
 
 use std::sync::{
     Arc,

@@ -1,9 +1,9 @@
 //! Scans: iteration over a range, from both ends (T17).
 //!
 //! Each end reads pages ahead, more at a time the longer it runs, and returns their records in place, merged with the
-//! dirty records of the cache. `docs/decisions/0002-tree-first-form.md`, "Scanning", says which writes a scan sees. The
-//! parts are [`ecotone_engine::read_ahead`] (how many pages to read), [`plan`] (which pages come next), [`window`]
-//! (reading them) and [`merged`] (the records of one page).
+//! dirty records of the cache. tree.md, "Scans", says which writes a scan sees. The parts are
+//! [`ecotone_engine::read_ahead`] (how many pages to read), [`plan`] (which pages come next), [`window`] (reading them)
+//! and [`merged`] (the records of one page).
 
 mod merged;
 mod plan;

@@ -1,4 +1,4 @@
-//! Reserves blocks for leaf splits, so that an admitted write always finds one (`docs/design/dirty-index.md`, "Room").
+//! Reserves blocks for leaf splits, so that an admitted write always finds one (dirty-index.md, "Reserved blocks").
 
 use std::sync::Arc;
 
