@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use ecotone_engine::contract::{Hint, Range, RangeShape, Shared};
+use ecotone_engine::contract::{ConversionReason, Hint, Range, RangeShape, Shape, Shared};
 use ecotone_lsm::{
     Split,
     keyspace::LsmKeyspace,
@@ -25,7 +25,7 @@ use super::{
     hints::bounds,
     insert,
     policy::{Policy, clip},
-    task::{Reason, Target, Task},
+    task::{Target, Task},
 };
 
 /// Nanoseconds between two ticks in a keyspace that is scanned: short against a workload phase of seconds.
@@ -198,8 +198,8 @@ impl Controller {
         // The size is estimated without the lock, because scans and flushes need the lock.
         let clipped = lsm.key_bounds().and_then(|ends| clip(&ends, &lower, upper.as_deref()));
         let task = clipped.clone().and_then(|(lower, upper)| match hint {
-            Hint::ReadMostly => Some(Task::convert(lsm, self.split, Reason::Hint, (lower, upper), 0.0)),
-            Hint::WriteMostly => Some(Task::new(Target::Tables, Reason::Hint, lower, upper)),
+            Hint::ReadMostly => Some(Task::convert(lsm, self.split, ConversionReason::Hint, (lower, upper), 0.0)),
+            Hint::WriteMostly => Some(Task::new(Target::Tables, ConversionReason::Hint, lower, upper)),
             Hint::Auto => None,
         });
         let mut state = self.state.lock();
@@ -249,7 +249,7 @@ impl Controller {
             return Ok(true);
         }
         if task.is_new
-            && task.reason == Reason::Scans
+            && task.reason == ConversionReason::Scans
             && self.flush_quiet_memtable(keyspace.lsm(), QUIET_BEFORE_CONVERSION_NS)?
         {
             // The policy chooses again when the flush has changed the tables.
@@ -262,7 +262,7 @@ impl Controller {
             Err(error) if error.is_shortage() || matches!(error, Error::Limit { .. }) => {
                 self.given_up.increment();
                 keyspace.lsm().idle_later();
-                if task.reason == Reason::Hint {
+                if task.reason == ConversionReason::Hint {
                     task.not_before = self.shared.clock.now() + RETRY_NS;
                 } else {
                     // The task counts as done: the range has to lose its cost again before the next attempt.
@@ -344,7 +344,7 @@ impl Controller {
         let goes_on = state.under_way.take().is_some();
         if task.is_done() {
             state.learn(task);
-        } else if goes_on && task.reason == Reason::Hint {
+        } else if goes_on && task.reason == ConversionReason::Hint {
             state.hinted.insert(0, task);
         } else if goes_on {
             state.task = Some(task);
@@ -390,22 +390,25 @@ impl Controller {
         let state = self.state.lock();
         let covered = paged_ranges.into_iter().map(|(paged_range, range_size)| {
             let shape = match (paged_range.superseded_from(), range_size.bytes) {
-                (None, _) => "merge on read",
-                (Some(_), 0) => "pages",
-                (Some(_), _) => "pages below tables",
+                (None, _) => Shape::MergeOnRead,
+                (Some(_), 0) => Shape::Pages,
+                (Some(_), _) => Shape::PagesBelowTables,
             };
             let shape = state.shape(shape, paged_range.bounds(), &range_size, Target::Pages);
             // Compaction has reactivated its tables, which is no task.
-            if paged_range.superseded_from().is_none() { RangeShape { reason: "writes", ..shape } } else { shape }
+            match paged_range.superseded_from() {
+                None => RangeShape { reason: Some(ConversionReason::Writes), ..shape },
+                Some(_) => shape,
+            }
         });
         let queued = tasks.iter().map(|(range_size, task)| {
             let shape = match task.target {
-                Target::Pages => "to be pages",
-                Target::OneRun => "to be one run",
-                Target::Tables => "to be tables",
+                Target::Pages => Shape::ToBePages,
+                Target::OneRun => Shape::ToBeOneRun,
+                Target::Tables => Shape::ToBeTables,
             };
             RangeShape {
-                reason: task.reason.name(),
+                reason: Some(task.reason),
                 ..state.shape(shape, (&task.from, &task.upper), range_size, task.target)
             }
         });
@@ -436,8 +439,8 @@ impl State {
     /// of the policy that overlap it.
     fn cancel_tasks(&mut self, lower: &[u8], upper: Option<&[u8]>) {
         let is_over = |task: &Task| match task.reason {
-            Reason::Hint => task.is_within(lower, upper),
-            Reason::Scans | Reason::Cold | Reason::Idle => task.overlaps_range(lower, upper),
+            ConversionReason::Hint => task.is_within(lower, upper),
+            _ => task.overlaps_range(lower, upper),
         };
         self.hinted.retain(|task| !is_over(task));
         self.task.take_if(|task| is_over(task));
@@ -459,7 +462,7 @@ impl State {
 
     fn shape(
         &self,
-        shape: &'static str,
+        shape: Shape,
         (lower, upper): (&[u8], &[u8]),
         range_size: &RangeSize,
         target: Target,
@@ -470,7 +473,7 @@ impl State {
         let conversion_cost = (costs.of(target).of(cost_model::bytes_rewritten(range_size)), FIXED_COST);
         let threshold = if table_bytes > 0 { scan_stats.threshold(lower, upper, conversion_cost) } else { 0.0 };
         let finished = self.finished.iter().rfind(|task| !task.is_given_up && task.overlaps_range(lower, Some(upper)));
-        let reason = finished.map_or("", |task| task.reason.name());
+        let reason = finished.map(|task| task.reason);
         let (lower, upper, read_cost_seconds, threshold_seconds) =
             (lower.to_vec(), upper.to_vec(), read_cost / 1e9, threshold / 1e9);
         RangeShape { lower, upper, shape, page_bytes, table_bytes, scans, read_cost_seconds, threshold_seconds, reason }

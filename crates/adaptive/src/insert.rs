@@ -5,16 +5,28 @@ use ecotone_engine::contract::Hint;
 
 use super::cost_model;
 
-/// The choices for a keyspace.
+/// How writes reach a range that has only pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Insert {
-    /// The cheaper way, for each flush and range.
+    /// The cheaper way, for each flush and range: straight into the pages if another table would cost the scans since
+    /// the last flush more than the page writes cost, and no memtable waits.
     #[default]
     Auto,
-    /// Through runs.
+    /// Through a table above the pages, which is converted when scans have paid for it.
     Batch,
-    /// At once, whatever that costs and delays.
+    /// Straight into the pages when the memtable is flushed.
     Tree,
+}
+
+impl Insert {
+    /// Its name among the options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Insert::Auto => "auto",
+            Insert::Batch => "batch",
+            Insert::Tree => "tree",
+        }
+    }
 }
 
 /// Whether a flush should write its records of a range into the pages at once, at a cost in nanoseconds. Without a

@@ -5,7 +5,7 @@
 
 use std::cell::OnceCell;
 
-use ecotone_engine::contract::Hint;
+use ecotone_engine::contract::{ConversionReason, Hint};
 use ecotone_lsm::{Split, manifest::PagedRange, pages::tier::RangeSize, store::Lsm};
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     hints::Hints,
     range_part::RangePart,
     scan_stats::{ScanStats, cells::KeyRange},
-    task::{Reason, Target, Task},
+    task::{Target, Task},
 };
 
 /// A gap between a range and other pages is converted with the range if it costs at most this share of the range's
@@ -66,7 +66,7 @@ impl Policy {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
             let mut parts = self.hints.parts(&lower, &upper).into_iter().filter(|(.., hint)| *hint != Hint::ReadMostly);
             let (lower, upper, _) = parts.find(|(lower, upper, _)| is_paged(lower, upper))?;
-            Some(Task::new(Target::Tables, Reason::Cold, lower.to_vec(), upper.to_vec()))
+            Some(Task::new(Target::Tables, ConversionReason::Cold, lower.to_vec(), upper.to_vec()))
         };
         self.scan_stats.cold().find_map(uncovered)
     }
@@ -80,7 +80,7 @@ impl Policy {
     pub(super) fn learn(&mut self, task: &Task) {
         match task.target {
             // Scans have not paid for this conversion.
-            Target::Pages if task.reason == Reason::Idle => {}
+            Target::Pages if task.reason == ConversionReason::Idle => {}
             target @ (Target::Pages | Target::OneRun) => {
                 if task.bytes_rewritten() > 0.0 && !task.is_given_up {
                     self.costs.learn(target, task.bytes_rewritten(), task.cpu_ns);
@@ -111,7 +111,7 @@ impl Policy {
         });
         let idle_conversion = range_size.filter(|(bytes, _)| *bytes > 0.0);
         let (bytes, (lower, upper)) = idle_conversion.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
-        Some(Task::convert(lsm, split, Reason::Idle, (lower.to_vec(), upper.to_vec()), bytes))
+        Some(Task::convert(lsm, split, ConversionReason::Idle, (lower.to_vec(), upper.to_vec()), bytes))
     }
 
     /// How to convert a part of a range. A part that may be one run becomes one, unless its last conversions did not
@@ -146,7 +146,7 @@ impl Policy {
         if target == Target::Pages {
             let (lower, upper) = self.with_gaps(lsm, split, (lower, upper), &range_size);
             let bytes = cost_model::bytes_rewritten(&lsm.range_sizes().conversion_size(split, &lower, &upper));
-            return Some(Task::convert(lsm, split, Reason::Scans, (lower, upper), bytes));
+            return Some(Task::convert(lsm, split, ConversionReason::Scans, (lower, upper), bytes));
         }
         let plan = lsm.estimate_range_compaction((&lower, &upper))?;
         let conversion_cost = self.costs.of(Target::OneRun).of(plan.bytes as f64);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ecotone_engine::contract::ConversionReason;
 use ecotone_lsm::{RangeCompactionEstimate, RangeCompactionStep, Split, pages::conversion::Conversion, store::Lsm};
 use ecotone_substrate::Result;
 
@@ -16,31 +17,6 @@ pub(super) enum Target {
     Tables,
 }
 
-/// Why the range is converted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
-    /// Scans have lost more to the tables than the conversion costs.
-    Scans,
-    /// A hint asks for it.
-    Hint,
-    /// Scans have left the range.
-    Cold,
-    /// The keyspace is idle, and scans came to the range before, or most of it is deleted.
-    Idle,
-}
-
-impl Reason {
-    /// The name in the output of `stats`.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Reason::Scans => "scans",
-            Reason::Hint => "hint",
-            Reason::Cold => "cold",
-            Reason::Idle => "idle",
-        }
-    }
-}
-
 /// A merge reads at most this many times the planned bytes, whatever is written meanwhile.
 const READ_MARGIN: u64 = 2;
 
@@ -48,7 +24,8 @@ const READ_MARGIN: u64 = 2;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Task {
     pub(super) target: Target,
-    pub(super) reason: Reason,
+    /// Why the range is converted.
+    pub(super) reason: ConversionReason,
     pub(super) lower: Vec<u8>,
     pub(super) upper: Vec<u8>,
     /// Start of the unconverted rest.
@@ -72,7 +49,7 @@ pub(super) struct Task {
 
 impl Task {
     /// A task that has not started.
-    pub(super) fn new(target: Target, reason: Reason, lower: Vec<u8>, upper: Vec<u8>) -> Task {
+    pub(super) fn new(target: Target, reason: ConversionReason, lower: Vec<u8>, upper: Vec<u8>) -> Task {
         let from = lower.clone();
         Task {
             target,
@@ -96,7 +73,7 @@ impl Task {
     pub(super) fn convert(
         lsm: &Lsm,
         split: Split,
-        reason: Reason,
+        reason: ConversionReason,
         (lower, upper): (Vec<u8>, Vec<u8>),
         bytes: f64,
     ) -> Task {
@@ -107,7 +84,7 @@ impl Task {
     /// A task that merges a range into one run as planned, because scans have paid for it.
     pub(super) fn merge((lower, upper): (Vec<u8>, Vec<u8>), plan: RangeCompactionEstimate) -> Task {
         let most = plan.most.min(READ_MARGIN * plan.bytes);
-        Task { bytes: plan.bytes as f64, most, ..Task::new(Target::OneRun, Reason::Scans, lower, upper) }
+        Task { bytes: plan.bytes as f64, most, ..Task::new(Target::OneRun, ConversionReason::Scans, lower, upper) }
     }
 
     /// Makes the next step. Also returns its busy time in nanoseconds: processor time of its threads plus disk time,
@@ -154,7 +131,7 @@ impl Task {
     /// Starts a hinted task again with the next run or level when one is done. Records that arrive meanwhile do not add
     /// steps.
     fn next_level(&mut self, lsm: &Lsm) {
-        if self.is_done() && self.reason == Reason::Hint && self.levels_left > 0 {
+        if self.is_done() && self.reason == ConversionReason::Hint && self.levels_left > 0 {
             let is_free = lsm.range_sizes().range_size(&self.lower, &self.upper).bytes == 0;
             self.levels_left = if is_free { 0 } else { self.levels_left - 1 };
             self.from = if is_free { self.upper.clone() } else { self.lower.clone() };

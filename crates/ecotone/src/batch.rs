@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ecotone_engine::contract::Operation;
 
 use crate::{
-    Database, Durability, Error, HashKeyspace, Keyspace, Result, commit::TargetedOperation,
-    keyspace_state::KeyspaceState,
+    Durability, Error, HashKeyspace, Keyspace, Result,
+    core::{KeyspaceState, OpenDatabase, commit::TargetedOperation},
 };
 
 /// A keyspace of either kind, as an argument of [`Batch::insert`] and [`Batch::remove`].
@@ -18,7 +18,7 @@ impl AnyKeyspace for HashKeyspace {}
 mod sealed {
     use std::sync::Arc;
 
-    use crate::{HashKeyspace, Keyspace, keyspace_state::KeyspaceState};
+    use crate::{HashKeyspace, Keyspace, core::KeyspaceState};
 
     /// A keyspace. The module is private, so other crates cannot implement [`AnyKeyspace`](super::AnyKeyspace).
     pub struct Named<'a>(pub(crate) &'a Arc<KeyspaceState>);
@@ -47,7 +47,7 @@ mod sealed {
 #[derive(Debug)]
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
-    database: Database,
+    database: OpenDatabase,
     /// `None`: the default of the database.
     durability: Option<Durability>,
     writes: Vec<Write>,
@@ -67,7 +67,7 @@ impl Write {
 }
 
 impl Batch {
-    pub(crate) fn new(database: Database) -> Self {
+    pub(crate) fn new(database: OpenDatabase) -> Self {
         Batch { durability: None, database, writes: Vec::new() }
     }
 
@@ -105,8 +105,8 @@ impl Batch {
     /// or names a keyspace of another database. After an error nothing of the batch is written, with one exception: the
     /// writes to an unlogged hashed keyspace are made one by one, so the first ones may be there.
     pub fn commit(self) -> Result<()> {
-        self.database.inner.check_open()?;
-        let spaces = self.database.inner.spaces.read();
+        self.database.check_open()?;
+        let spaces = self.database.spaces.read();
         let ours = |write: &Write| spaces.get(&write.space.name).is_some_and(|space| Arc::ptr_eq(space, &write.space));
         if let Some(stranger) = self.writes.iter().find(|write| !ours(write)) {
             let name = &stranger.space.name;
@@ -116,7 +116,7 @@ impl Batch {
         }
         drop(spaces);
         let targets: Vec<TargetedOperation<'_>> = self.writes.iter().map(Write::target).collect();
-        self.database.inner.write_batch(&targets, self.durability)
+        self.database.write_batch(&targets, self.durability)
     }
 
     fn push(&mut self, space: &Arc<KeyspaceState>, key: Vec<u8>, value: Option<Vec<u8>>) {

@@ -1,4 +1,6 @@
-//! Single reads and writes, shared by the handles of ordered and of hashed keyspaces.
+//! The generic handle: everything that ordered and hashed keyspaces have in common. [`Keyspace`](crate::Keyspace) and
+//! [`HashKeyspace`](crate::HashKeyspace) each wrap one, and add the calls and the documentation of their kind. Atomic
+//! updates are in `update.rs`.
 
 use std::{fmt, mem, sync::Arc};
 
@@ -6,13 +8,14 @@ use ecotone_engine::contract::{Engine, Operation};
 use ecotone_substrate::lock_rank::{self, Wait};
 
 use crate::{
-    Database, Durability, Error, KeyspaceStats, Result, commit::TargetedOperation, keyspace_state::KeyspaceState,
-    limits_check, stats,
+    Durability, Error, KeyspaceStats, Result,
+    core::{KeyspaceState, OpenDatabase, commit::TargetedOperation, limits_check},
+    stats,
 };
 
 /// A keyspace of an open database, with its engine as the trait of its kind.
 pub(crate) struct KeyspaceHandle<E: ?Sized> {
-    pub(crate) database: Database,
+    pub(crate) database: OpenDatabase,
     pub(crate) space: Arc<KeyspaceState>,
     pub(crate) engine: Arc<E>,
     pub(crate) durability: Durability,
@@ -27,7 +30,7 @@ impl<E: ?Sized> Clone for KeyspaceHandle<E> {
 
 impl<E: ?Sized> Drop for KeyspaceHandle<E> {
     fn drop(&mut self) {
-        if self.database.inner.life.is_over() {
+        if self.database.life.is_over() {
             // A forked child process drops nothing.
             mem::forget((self.space.clone(), self.engine.clone()));
         }
@@ -35,8 +38,8 @@ impl<E: ?Sized> Drop for KeyspaceHandle<E> {
 }
 
 impl<E: Engine + ?Sized> KeyspaceHandle<E> {
-    pub(crate) fn new(database: Database, space: Arc<KeyspaceState>, engine: Arc<E>) -> Self {
-        let durability = space.default_durability(database.inner.durability);
+    pub(crate) fn new(database: OpenDatabase, space: Arc<KeyspaceState>, engine: Arc<E>) -> Self {
+        let durability = space.default_durability(database.durability);
         KeyspaceHandle { database, space, engine, durability }
     }
 
@@ -46,14 +49,30 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
         handle
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.space.name
+    }
+
+    pub(crate) fn insert(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(key, Some(value))
+    }
+
+    pub(crate) fn remove(&self, key: &[u8]) -> Result<()> {
+        self.write(key, None)
+    }
+
+    pub(crate) fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.readable(key)?;
-        self.database.inner.retry_without_memory(|| self.engine.get(key))
+        self.database.retry_without_memory(|| self.engine.get(key))
     }
 
     pub(crate) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.readable(key)?;
-        self.database.inner.retry_without_memory(|| self.engine.get_into(key, value))
+        self.database.retry_without_memory(|| self.engine.get_into(key, value))
     }
 
     pub(crate) fn multi_get<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
@@ -65,7 +84,7 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
     }
 
     pub(crate) fn multi_get_with(&self, keys: &[&[u8]], mut found: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
-        self.database.inner.check_open()?;
+        self.database.check_open()?;
         keys.iter().try_for_each(|key| limits_check::key(key))?;
         let mut is_found = vec![false; keys.len()];
         let looked = self.engine.multi_get(keys, &mut |number, value| {
@@ -75,7 +94,7 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
         });
         match looked {
             Err(Error::Memory { .. }) => {
-                self.database.inner.retry_without_memory(|| self.find_the_rest(keys, &mut is_found, &mut found))
+                self.database.retry_without_memory(|| self.find_the_rest(keys, &mut is_found, &mut found))
             }
             looked => looked,
         }
@@ -97,26 +116,26 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
         })
     }
 
-    pub(crate) fn write(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        self.database.inner.check_open()?;
-        self.database.inner.write(self.target(key, value), self.durability)
+    fn write(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.database.check_open()?;
+        self.database.write(self.target(key, value), self.durability)
     }
 
     /// Writes if the key's stripe still has `version`, so that no other write came between.
     pub(crate) fn write_if(&self, key: &[u8], value: Option<&[u8]>, version: u64) -> Result<bool> {
-        self.database.inner.check_open()?;
-        self.database.inner.write_if(self.target(key, value), version, self.durability)
+        self.database.check_open()?;
+        self.database.write_if(self.target(key, value), version, self.durability)
     }
 
     pub(crate) fn stats(&self) -> KeyspaceStats {
         // A keyspace that cannot be opened has no counters. Reads report the error.
-        let _ = self.database.inner.check_open().and_then(|()| self.space.lazy.look());
+        let _ = self.database.check_open().and_then(|()| self.space.lazy.look());
         stats::keyspace(&self.space)
     }
 
     pub(crate) fn readable(&self, key: &[u8]) -> Result<()> {
         limits_check::key(key)?;
-        self.database.inner.check_open()
+        self.database.check_open()
     }
 
     pub(crate) fn debug(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,7 +4,7 @@ use std::{fmt, mem};
 
 use ecotone_engine::contract::UnorderedCursor;
 
-use crate::{Database, Error, Result, iter::owned};
+use crate::{Error, Result, core::OpenDatabase, iter::owned};
 
 /// An owned iterator over all records of a hashed keyspace, in no particular order. It keeps the database open.
 ///
@@ -15,11 +15,11 @@ pub struct HashIter {
     /// The records, or an error to return once.
     records: std::result::Result<Box<dyn UnorderedCursor>, Option<Error>>,
     // Below the cursor, since fields are dropped in order and the cursor uses the database.
-    database: Database,
+    database: OpenDatabase,
 }
 
 impl HashIter {
-    pub(crate) fn new(database: Database, records: Result<Box<dyn UnorderedCursor>>) -> Self {
+    pub(crate) fn new(database: OpenDatabase, records: Result<Box<dyn UnorderedCursor>>) -> Self {
         HashIter { records: records.map_err(Some), database }
     }
 
@@ -28,11 +28,11 @@ impl HashIter {
     /// # Errors
     /// The errors of a read. The iterator has ended then.
     pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        if self.database.inner.life.is_over() {
+        if self.database.life.is_over() {
             return Err(Error::Forked);
         }
         if let Ok(walk) = &mut self.records
-            && let Err(error) = self.database.inner.retry_without_memory(|| walk.prepare())
+            && let Err(error) = self.database.retry_without_memory(|| walk.prepare())
         {
             self.records = Err(None);
             return Err(error);
@@ -46,7 +46,7 @@ impl HashIter {
 
 impl Drop for HashIter {
     fn drop(&mut self) {
-        if self.database.inner.life.is_over() {
+        if self.database.life.is_over() {
             // A forked child process drops nothing.
             mem::forget(mem::replace(&mut self.records, Err(None)));
         }

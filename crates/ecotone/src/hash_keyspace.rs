@@ -16,7 +16,7 @@ pub struct HashKeyspace {
 impl HashKeyspace {
     /// The keyspace's name.
     pub fn name(&self) -> &str {
-        &self.handle.space.name
+        self.handle.name()
     }
 
     /// A handle of the same keyspace whose writes have another durability.
@@ -29,12 +29,12 @@ impl HashKeyspace {
     /// # Errors
     /// The errors of [`Keyspace::insert`](crate::Keyspace::insert).
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.handle.write(key.as_ref(), Some(value.as_ref()))
+        self.handle.insert(key.as_ref(), value.as_ref())
     }
 
     /// Deletes `key`. A missing key is no error.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.handle.write(key.as_ref(), None)
+        self.handle.remove(key.as_ref())
     }
 
     /// Returns the value of `key`.
@@ -50,7 +50,7 @@ impl HashKeyspace {
 
     /// Whether `key` has a value.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        self.handle.contains_key(key.as_ref())
     }
 
     /// Returns the values of many keys, in the order of `keys`. The reads are in flight together, so this is much
@@ -118,7 +118,7 @@ impl HashKeyspace {
     /// Iterates over all records, in no particular order.
     pub fn iter(&self) -> HashIter {
         let KeyspaceHandle { database, engine, .. } = &self.handle;
-        let walk = database.inner.check_open().map(|()| engine.clone().walk());
+        let walk = database.check_open().map(|()| engine.clone().walk());
         HashIter::new(database.clone(), walk)
     }
 

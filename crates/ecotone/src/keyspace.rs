@@ -11,7 +11,7 @@ use ecotone_engine::{
 };
 use ecotone_substrate::lock_rank::{self, Wait};
 
-use crate::{Durability, Iter, KeyspaceStats, Result, SampledStats, Swap, handle::KeyspaceHandle, limits_check};
+use crate::{Durability, Iter, KeyspaceStats, Result, SampledStats, Swap, core::limits_check, handle::KeyspaceHandle};
 
 /// A handle of an ordered keyspace. Clones share the keyspace, and any thread may use it.
 ///
@@ -25,7 +25,7 @@ pub struct Keyspace {
 impl Keyspace {
     /// The keyspace's name.
     pub fn name(&self) -> &str {
-        &self.handle.space.name
+        self.handle.name()
     }
 
     /// A handle of the same keyspace whose writes have another durability.
@@ -40,12 +40,12 @@ impl Keyspace {
     /// - [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full.
     /// - [`Error::Poisoned`](crate::Error::Poisoned) after a failed write.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.handle.write(key.as_ref(), Some(value.as_ref()))
+        self.handle.insert(key.as_ref(), value.as_ref())
     }
 
     /// Deletes `key`. A missing key is no error.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.handle.write(key.as_ref(), None)
+        self.handle.remove(key.as_ref())
     }
 
     /// Returns the value of `key`.
@@ -72,7 +72,7 @@ impl Keyspace {
 
     /// Whether `key` has a value.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        self.handle.contains_key(key.as_ref())
     }
 
     /// Returns the values of many keys, in the order of `keys`. The reads are in flight together, so this is much
@@ -188,9 +188,9 @@ impl Keyspace {
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) names the first key that is out of order. The records before it stay.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
-        let inner = &self.handle.database.inner;
-        inner.check_writable()?;
-        inner.begin_writing()?;
+        let database = &self.handle.database;
+        database.check_writable()?;
+        database.begin_writing()?;
         let mut source = records.into_iter();
         let mut records = iter::from_fn(|| {
             lock_rank::about_to_wait(Wait::Caller);
@@ -198,7 +198,7 @@ impl Keyspace {
             let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
             Some(limits_check::operation(Operation { key: &key, value: Some(&value) }).map(|()| (key, value)))
         });
-        inner.flush_before_load(&self.handle.space)?;
+        database.flush_before_load(&self.handle.space)?;
         let _loading = self.handle.space.gaps.load();
         self.handle.engine.clone().bulk_load(&mut records)
     }
@@ -224,7 +224,7 @@ impl Keyspace {
     /// [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full, and the errors of a read. The part merged
     /// before the error stays merged.
     pub fn compact(&self, mut progress: impl FnMut(u64, u64)) -> Result<bool> {
-        self.handle.database.inner.check_writable()?;
+        self.handle.database.check_writable()?;
         self.handle.engine.compact(&mut |moved, all| {
             lock_rank::about_to_wait(Wait::Caller);
             progress(moved, all);
@@ -239,7 +239,7 @@ impl Keyspace {
     /// Samples the shape of the keyspace: walks over its structure and reads a few hundred pages. `None` if the engine
     /// does not support sampling.
     pub fn survey(&self) -> Result<Option<SampledStats>> {
-        self.handle.database.inner.check_open()?;
+        self.handle.database.check_open()?;
         self.handle.engine.sampled_stats()
     }
 
@@ -262,7 +262,7 @@ impl Keyspace {
     /// [`Error::Limit`](crate::Error::Limit) if there are too many ranges; [`Error::Closed`](crate::Error::Closed) if
     /// the database is closed.
     pub fn hint<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, hint: Hint) -> Result<()> {
-        self.handle.database.inner.check_open()?;
+        self.handle.database.check_open()?;
         let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         self.handle.engine.hint(&(owned(range.start_bound()), owned(range.end_bound())), hint)
     }

@@ -39,49 +39,45 @@
 //! or not at all, but becomes visible key by key. Iterators are consistent per key, see [`Iter`].
 
 mod batch;
-mod batch_gate;
 mod builder;
-mod checkpoint;
-mod commit;
+mod config;
+mod core;
 mod database;
-mod gaps;
 mod handle;
 mod hash_iter;
 mod hash_keyspace;
-mod idle;
 mod iter;
 mod keyspace;
-mod keyspace_state;
-mod lazy;
-mod limits_check;
-mod opened;
-mod options;
-mod reclaim;
-mod recovery;
 mod repair;
-mod retry;
-mod shared_work;
 mod stats;
-mod stripes;
 mod update;
 
 pub use ecotone_engine::{
-    contract::{Check, Hint, RangeShape, SampledStats},
+    contract::{Check, ConversionReason, Hint, RangeShape, SampledStats, SegmentCount, SegmentPlacement, Shape},
     merge::Merge,
 };
-pub use ecotone_substrate::{Error, Result, limits, storage::Counters};
+pub use ecotone_substrate::{Error, Result, limits, storage::Counters, wal::Durability};
 
 pub use batch::{AnyKeyspace, Batch};
 pub use builder::Builder;
+pub use config::{AdaptiveOptions, Engine, HashOptions, KeyspaceOptions, LsmOptions, TreeOptions};
 pub use database::{Database, KeyspaceInfo};
 pub use hash_iter::HashIter;
 pub use hash_keyspace::HashKeyspace;
 pub use iter::Iter;
 pub use keyspace::Keyspace;
-pub use options::{Durability, Engine, HashOptions, KeyspaceOptions};
 pub use repair::{KeyRange, Ranges, Repair, RepairProgress, RepairReport, RepairStep, RepairedKeyspace};
-pub use stats::{KeyspaceStats, LogStats, MemoryUse, Stats};
+pub use stats::{KeyspaceStats, LogStats, MemoryUse, Stats, WriterDelays};
 pub use update::Swap;
+
+/// The values of options that are one of several: the arguments of the methods of [`TreeOptions`], [`LsmOptions`],
+/// [`AdaptiveOptions`] and [`HashOptions`].
+pub mod options {
+    pub use ecotone_adaptive::Insert;
+    pub use ecotone_hash::Compaction;
+    pub use ecotone_lsm::{Compression, IndexKind, Split};
+    pub use ecotone_tree::{ForecastKind, Model, PageFill};
+}
 
 /// Components that the tests of the codebase replace: storage, scheduler, engines. Not a public interface.
 #[doc(hidden)]
@@ -93,7 +89,7 @@ pub mod internal {
     pub use ecotone_substrate as substrate;
     pub use ecotone_tree as tree;
 
-    pub use crate::builder::Components;
+    pub use crate::core::Components;
 }
 
 /// Compiles the README's program.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use ecotone_engine::contract::AnyEngine;
 use ecotone_substrate::storage::{FileKind, Storage};
 
-use crate::{Counters, database::Inner, keyspace_state::KeyspaceState};
+use crate::{
+    Counters,
+    core::{DatabaseState, KeyspaceState},
+};
 
 /// Statistics of a whole database.
 #[derive(Debug, Clone, Default)]
@@ -76,38 +79,73 @@ pub struct KeyspaceStats {
     pub name: String,
     /// The engine's name.
     pub engine: &'static str,
-    /// The engine's own counters, by name.
+    /// The engine's own counters, by name. Empty before the first use of the keyspace.
     pub counters: Vec<(&'static str, u64)>,
 }
 
-pub(crate) fn collect(inner: &Inner) -> Stats {
+/// Delays of the writers of a keyspace while background work was behind, since the database was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct WriterDelays {
+    /// The number of delayed writes.
+    pub count: u64,
+    /// The sum of the delays, in microseconds.
+    pub total_us: u64,
+    /// The median delay, in microseconds.
+    pub p50_us: u64,
+    /// The delay that one write in a hundred exceeds, in microseconds.
+    pub p99_us: u64,
+    /// The longest delay, in microseconds.
+    pub max_us: u64,
+}
+
+impl KeyspaceStats {
+    /// A counter by its name. `None` if the engine has no such counter.
+    pub fn counter(&self, name: &str) -> Option<u64> {
+        self.counters.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    /// The delays of writers. All engines count them.
+    pub fn writer_delays(&self) -> WriterDelays {
+        let counter = |name| self.counter(name).unwrap_or(0);
+        WriterDelays {
+            count: counter("writer_delays"),
+            total_us: counter("writer_delay_total_us"),
+            p50_us: counter("writer_delay_p50_us"),
+            p99_us: counter("writer_delay_p99_us"),
+            max_us: counter("writer_delay_max_us"),
+        }
+    }
+}
+
+pub(crate) fn collect(state: &DatabaseState) -> Stats {
     let component = |(component, bytes)| MemoryUse { component, bytes: bytes as u64 };
-    let spaces: Vec<Arc<KeyspaceState>> = inner.spaces.read().values().cloned().collect();
-    let log = inner.wal.stats();
-    let postponed = inner.health.postponed();
+    let spaces: Vec<Arc<KeyspaceState>> = state.spaces.read().values().cloned().collect();
+    let log = state.wal.stats();
+    let postponed = state.health.postponed();
     let counted = |wanted: &str| log.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, value)| *value);
     Stats {
-        memory_budget: inner.memory.budget() as u64,
-        memory_held: inner.memory.held() as u64,
-        memory: inner.memory.usage().into_iter().map(component).collect(),
-        io: inner.storage.counters(),
-        io_by_file: io_by_file(&*inner.storage),
+        memory_budget: state.memory.budget() as u64,
+        memory_held: state.memory.held() as u64,
+        memory: state.memory.usage().into_iter().map(component).collect(),
+        io: state.storage.counters(),
+        io_by_file: io_by_file(&*state.storage),
         log: LogStats {
-            tail: inner.wal.tail(),
-            written: inner.wal.written(),
-            synced: inner.wal.synced(),
-            used_bytes: inner.wal.used(),
-            distinct_bytes: inner.wal.weight(),
-            limit_bytes: inner.wal.options().limit_bytes,
+            tail: state.wal.tail(),
+            written: state.wal.written(),
+            synced: state.wal.synced(),
+            used_bytes: state.wal.used(),
+            distinct_bytes: state.wal.weight(),
+            limit_bytes: state.wal.options().limit_bytes,
             waits: counted("waits"),
             delays: counted("delays"),
             delay_total_us: counted("delay_total_us"),
         },
-        background_jobs: inner.scheduler.debt() as u64,
+        background_jobs: state.scheduler.debt() as u64,
         postponed: postponed.times,
         postponed_last: postponed.last.map(|(what, error)| format!("{what}: {error}")),
         keyspaces: spaces.iter().map(|space| keyspace(space)).collect(),
-        failure: inner.health.cause().map(|cause| cause.to_string()),
+        failure: state.health.cause().map(|cause| cause.to_string()),
     }
 }
 

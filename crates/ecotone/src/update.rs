@@ -12,7 +12,7 @@ use ecotone_engine::{
 };
 use ecotone_substrate::lock_rank::{self, Wait};
 
-use crate::{Error, Result, handle::KeyspaceHandle, limits_check};
+use crate::{Error, Result, core::limits_check, handle::KeyspaceHandle};
 
 /// The most runs of one update's closure. After so many, each overtaken by another write of the key, the update fails.
 /// Other threads cannot overtake it so often. A closure that writes another value to the key in each run would do so
@@ -70,7 +70,7 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
     pub(crate) fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
         if let Some(engine) = self.space.latch_free() {
             self.changeable(key)?;
-            return self.database.inner.retry_without_memory(|| engine.merge(key, merge));
+            return self.database.retry_without_memory(|| engine.merge(key, merge));
         }
         let merged = |before: Option<&[u8]>| {
             let mut after = Vec::new();
@@ -96,13 +96,13 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
     }
 
     fn update_by_version(&self, key: &[u8], mut update: impl FnMut(Option<&[u8]>) -> Result<Next>) -> Result<Updated> {
-        let stripes = &self.database.inner.stripes;
+        let stripes = &self.database.stripes;
         let stripe = stripes.of(self.space.id, key);
         let mut last: Option<Updated> = None;
         loop {
             let version = stripes.version(stripe);
             self.readable(key)?;
-            let before = self.database.inner.retry_without_memory(|| self.engine.get_for_update(key))?;
+            let before = self.database.retry_without_memory(|| self.engine.get_for_update(key))?;
             let updated = match last.filter(|last| last.before == before) {
                 Some(last) => last,
                 None => match update(before.as_deref())? {
@@ -152,7 +152,7 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
     fn changeable(&self, key: &[u8]) -> Result<()> {
         self.readable(key)?;
         self.space.check_durability(self.durability)?;
-        self.database.inner.begin_writing()
+        self.database.begin_writing()
     }
 
     /// Lets the engine modify a record. If `change` fails, nothing is written and its error is returned.
@@ -175,7 +175,7 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
                 UpdateAction::Keep
             })
         };
-        self.database.inner.retry_without_memory(|| engine.modify(key, &mut changed))?;
+        self.database.retry_without_memory(|| engine.modify(key, &mut changed))?;
         refused.map_or(Ok(()), Err)
     }
 }

@@ -17,7 +17,10 @@ use ecotone_substrate::{
 use ecotone_sys::epoch::Domain;
 
 use crate::merge::Merge;
-pub use crate::remaining_range::Direction;
+pub use crate::{
+    range_shape::{ConversionReason, RangeShape, Shape},
+    remaining_range::Direction,
+};
 
 /// The parts that all keyspaces of a database share.
 #[derive(Debug, Clone)]
@@ -180,38 +183,11 @@ pub enum Hint {
     WriteMostly,
 }
 
-/// The form of a range of an adaptive keyspace that is not in plain tables, or is about to change (AHA-tree;
-/// adaptive.md).
-#[derive(Debug, Clone, PartialEq)]
-pub struct RangeShape {
-    /// Its first key.
-    pub lower: Vec<u8>,
-    /// The end of the range, exclusive.
-    pub upper: Vec<u8>,
-    /// `pages`; `pages below tables`, with newer tables above the pages; `merge on read`, pages whose records are
-    /// merged with those of all tables; or a queued change: `to be pages`, `to be one run` of tables, `to be tables`.
-    pub shape: &'static str,
-    /// Bytes of its pages.
-    pub page_bytes: u64,
-    /// Estimated bytes of visible table records in the range.
-    pub table_bytes: u64,
-    /// Scans that began in the range lately; the count decays over ten minutes.
-    pub scans: f64,
-    /// Seconds that these scans lost to reading tables.
-    pub read_cost_seconds: f64,
-    /// Seconds that scans have to lose before the range is converted to pages; 0 if it is in pages already.
-    pub threshold_seconds: f64,
-    /// Reason for the last or the queued change: `scans` that lost enough, `cold` since scans have stopped, `hint`,
-    /// `idle` since the keyspace was unused, `writes` faster than pages are worth; empty if the change was before the
-    /// database was opened.
-    pub reason: &'static str,
-}
-
 /// The shape of an ordered keyspace, from a walk over its structure and a sample of its pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SampledStats {
-    /// Segments: their placement of keys, their base pages, and how many there are of these.
-    pub segments: Vec<(&'static str, u8, u64)>,
+    /// Segments, by how they place keys and by their base pages.
+    pub segments: Vec<SegmentCount>,
     /// Pages of all segments, overflow pages included.
     pub pages: u64,
     /// Pages that were read, spread evenly over the key space.
@@ -222,6 +198,39 @@ pub struct SampledStats {
     pub sampled_records: u64,
     /// Bytes of the keys and values of these records.
     pub sampled_record_bytes: u64,
+}
+
+/// How many segments of one kind a tree has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentCount {
+    /// How such a segment places keys.
+    pub placement: SegmentPlacement,
+    /// Base pages of such a segment.
+    pub pages: u8,
+    /// The number of such segments.
+    pub segments: u64,
+}
+
+/// How a segment of a tree finds the page of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum SegmentPlacement {
+    /// By a directory of the pages' lower fences.
+    Directory,
+    /// By a line.
+    Line,
+    /// The segment has one page.
+    Single,
+}
+
+impl fmt::Display for SegmentPlacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SegmentPlacement::Directory => "directory",
+            SegmentPlacement::Line => "line",
+            SegmentPlacement::Single => "single",
+        })
+    }
 }
 
 /// The result of a full check of a keyspace.

@@ -8,6 +8,7 @@ pub mod idle;
 pub mod job_lock;
 pub mod merge;
 pub mod page_cache;
+mod range_shape;
 pub mod read_ahead;
 pub mod record_cache;
 pub mod remaining_range;

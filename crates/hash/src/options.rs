@@ -22,7 +22,15 @@ pub enum Compaction {
 }
 
 impl Compaction {
-    const ALL: [(&'static str, Compaction); 2] = [("lookup", Compaction::Lookup), ("scan", Compaction::Scan)];
+    const ALL: [Compaction; 2] = [Compaction::Lookup, Compaction::Scan];
+
+    /// Its name among the options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compaction::Lookup => "lookup",
+            Compaction::Scan => "scan",
+        }
+    }
 }
 
 /// The options chosen when a hash keyspace is made; kept in its root.
@@ -63,7 +71,7 @@ impl HashOptions {
             return Err(Malformed::new(start, "an option of a hash keyspace is out of bounds"));
         }
         let how = r.u8()?;
-        let Some((_, compaction)) = Compaction::ALL.get(usize::from(how & !WITHOUT_COPIES)).copied() else {
+        let Some(compaction) = Compaction::ALL.get(usize::from(how & !WITHOUT_COPIES)).copied() else {
             return r.fail("there is no such kind of compaction");
         };
         Ok(HashOptions { disk, hot_disk, compaction, read_cache: how & WITHOUT_COPIES == 0 })
@@ -79,7 +87,9 @@ impl HashOptions {
             match name.as_str() {
                 "disk" => options.disk = Some(bytes(name, value, DISK)?),
                 "hot_disk" => options.hot_disk = bytes(name, value, HOT_DISK)?,
-                "compaction" => options.compaction = one_of(name, value, Compaction::ALL)?,
+                "compaction" => {
+                    options.compaction = one_of(name, value, Compaction::ALL.map(|kind| (kind.name(), kind)))?
+                }
                 "read_cache" => options.read_cache = one_of(name, value, [("on", true), ("off", false)])?,
                 _ => {
                     let known = "disk, hot_disk, compaction and read_cache";

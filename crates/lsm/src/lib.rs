@@ -35,5 +35,6 @@ pub use crate::{
     family::LsmFamily,
     options::LsmOptions,
     pages::range_size::key_after,
+    table::{Compression, IndexKind},
     version::Split,
 };

@@ -23,6 +23,16 @@ pub enum PageFill {
     Spread,
 }
 
+impl PageFill {
+    /// Its name among the options.
+    pub fn name(self) -> &'static str {
+        match self {
+            PageFill::Even => "even",
+            PageFill::Spread => "spread",
+        }
+    }
+}
+
 impl Tree {
     /// Plans the segments of a range. With `filled`, each page is filled to that percentage in turn, and the last page
     /// takes the remainder.

@@ -128,11 +128,8 @@ fn switch(name: &str, value: &str) -> Result<bool> {
 }
 
 fn model(value: &str) -> Result<Model> {
-    match value {
-        "optimal" => Ok(Model::Optimal),
-        "greedy" => Ok(Model::Greedy),
-        _ => Err(Error::Invalid(format!("the option model is {value:?}, and must be optimal or greedy"))),
-    }
+    let model = Model::ALL.into_iter().find(|model| model.name() == value);
+    model.ok_or_else(|| Error::Invalid(format!("the option model is {value:?}, and must be optimal or greedy")))
 }
 
 #[cfg(test)]

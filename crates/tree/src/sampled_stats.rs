@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ecotone_engine::contract::SampledStats;
+use ecotone_engine::contract::{SampledStats, SegmentCount, SegmentPlacement};
 use ecotone_substrate::{Result, limits::PAGE, memory::Component, page::Page};
 
 use super::{
@@ -20,13 +20,14 @@ impl Tree {
     /// Walks over the index, and reads pages that are spread evenly over the key space.
     pub(crate) fn sample(&self) -> Result<SampledStats> {
         let mut survey = SampledStats::default();
-        let mut kinds: BTreeMap<(&'static str, u8), u64> = BTreeMap::new();
+        let mut kinds: BTreeMap<(SegmentPlacement, u8), u64> = BTreeMap::new();
         let snapshot = self.store.index.snapshot();
         for (_, segment) in snapshot.ascend(&[]) {
             *kinds.entry(kind(&segment)).or_default() += 1;
             survey.pages += segment.all_pages().count() as u64;
         }
-        survey.segments = kinds.into_iter().map(|((kind, pages), count)| (kind, pages, count)).collect();
+        let count = |((placement, pages), segments)| SegmentCount { placement, pages, segments };
+        survey.segments = kinds.into_iter().map(count).collect();
         let step = survey.pages.div_ceil(SAMPLE).max(1) as usize;
         let pages = snapshot.ascend(&[]).flat_map(|(_, segment)| segment.all_pages().collect::<Vec<_>>());
         let sample: Vec<u32> = pages.skip(step / 2).step_by(step).collect();
@@ -57,11 +58,11 @@ fn count(page: &Page<'_>, survey: &mut SampledStats) {
 }
 
 /// How a segment places its keys, and its number of base pages.
-fn kind(segment: &Segment) -> (&'static str, u8) {
+fn kind(segment: &Segment) -> (SegmentPlacement, u8) {
     let kind = match segment.placement {
-        Placement::Single => "single",
-        Placement::Line { .. } => "line",
-        Placement::Directory { .. } => "directory",
+        Placement::Single => SegmentPlacement::Single,
+        Placement::Line { .. } => SegmentPlacement::Line,
+        Placement::Directory { .. } => SegmentPlacement::Directory,
     };
     (kind, segment.base_count())
 }

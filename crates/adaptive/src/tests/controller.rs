@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, time::Duration};
 
-use ecotone_engine::contract::{Engine, Hint, Ordered, Range};
+use ecotone_engine::contract::{ConversionReason, Engine, Hint, Ordered, Range, Shape};
 use ecotone_lsm::Split;
 use ecotone_substrate::{Error, limits::MAX_KEY};
 
@@ -65,7 +65,7 @@ pub(super) fn is_pages(fixture: &Fixture, lower: u32, upper: u32) -> bool {
     range_size.bytes == 0 && range_size.pages > 0
 }
 
-pub(super) fn shapes(fixture: &Fixture) -> Vec<(&'static str, &'static str)> {
+pub(super) fn shapes(fixture: &Fixture) -> Vec<(Shape, Option<ConversionReason>)> {
     fixture.keyspace.shapes().into_iter().map(|shape| (shape.shape, shape.reason)).collect()
 }
 
@@ -79,7 +79,7 @@ fn a_range_that_is_scanned_becomes_pages_and_the_rest_stays_tables() {
     assert!(fixture.stat("ranges_to_pages") >= 1);
     let range_size = |lower, upper| fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(lower), &key(upper));
     assert_eq!((range_size(0, 800).pages, range_size(1800, KEYS).pages), (0, 0), "{:?}", fixture.keyspace.shapes());
-    assert!(shapes(&fixture).iter().all(|shape| *shape == ("pages", "scans")));
+    assert!(shapes(&fixture).iter().all(|shape| *shape == (Shape::Pages, Some(ConversionReason::Scans))));
     fixture.expect(&model);
     fixture.reopen();
     assert!(is_pages(&fixture, 1150, 1350));
@@ -342,7 +342,7 @@ fn the_last_hint_counts() {
         fixture.keyspace.hint(&range(200, 900), Hint::ReadMostly).unwrap();
         fixture.keyspace.hint(&range(200, 900), Hint::WriteMostly).unwrap();
     }
-    assert_eq!(shapes(&fixture), [("to be tables", "hint")]);
+    assert_eq!(shapes(&fixture), [(Shape::ToBeTables, Some(ConversionReason::Hint))]);
     fixture.keyspace.hint(&(Bound::Unbounded, Bound::Unbounded), Hint::Auto).unwrap();
     assert_eq!(shapes(&fixture), []);
     fixture.pass(SECOND);
@@ -354,9 +354,9 @@ fn the_last_hint_counts() {
 fn hints_are_followed_at_once_and_forgotten() {
     let (mut fixture, model) = layered(AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() });
     fixture.keyspace.hint(&range(200, 900), Hint::ReadMostly).unwrap();
-    assert_eq!(shapes(&fixture), [("to be pages", "hint")]);
+    assert_eq!(shapes(&fixture), [(Shape::ToBePages, Some(ConversionReason::Hint))]);
     fixture.pass(SECOND);
-    assert!(is_pages(&fixture, 200, 900) && shapes(&fixture) == [("pages", "hint")]);
+    assert!(is_pages(&fixture, 200, 900) && shapes(&fixture) == [(Shape::Pages, Some(ConversionReason::Hint))]);
     fixture.keyspace.hint(&range(200, 900), Hint::WriteMostly).unwrap();
     fixture.pass(SECOND);
     assert!(!is_pages(&fixture, 200, 900) && fixture.stat("paged_ranges") == 0, "{:?}", fixture.keyspace.shapes());
@@ -436,7 +436,11 @@ fn put_off() -> (Fixture, Model) {
 fn a_full_disk_puts_it_off() {
     let (mut fixture, mut model) = put_off();
     let given_up = fixture.stat("conversions_given_up");
-    assert!(shapes(&fixture).contains(&("to be pages", "hint")), "{:?}", fixture.keyspace.shapes());
+    assert!(
+        shapes(&fixture).contains(&(Shape::ToBePages, Some(ConversionReason::Hint))),
+        "{:?}",
+        fixture.keyspace.shapes()
+    );
     fixture.environment.health.check().unwrap();
     let flush = |fixture: &mut Fixture, model: &mut Model| {
         fixture.put(model, 1, Some(b"1"));

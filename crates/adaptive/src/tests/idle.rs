@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ecotone_engine::contract::{Engine, Hint, Ordered};
+use ecotone_engine::contract::{ConversionReason, Engine, Hint, Ordered, Shape};
 
 use super::{
     controller::{is_pages, layered, range, shapes},
@@ -33,7 +33,7 @@ fn a_burst_is_merged_when_nobody_uses_the_keyspace() {
         assert!(!is_pages(&fixture, 1000, 1400), "{:?}", fixture.keyspace.shapes());
         (0..30).for_each(|_| fixture.tick());
         assert_eq!(is_pages(&fixture, 1000, 1400), is_scanned, "{:?}", fixture.keyspace.shapes());
-        assert_eq!(shapes(&fixture).contains(&("pages", "idle")), is_scanned);
+        assert_eq!(shapes(&fixture).contains(&(Shape::Pages, Some(ConversionReason::Idle))), is_scanned);
         fixture.expect(&model);
     }
 }

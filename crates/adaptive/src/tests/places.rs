@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ecotone_engine::contract::{Engine, Hint, Ordered};
+use ecotone_engine::contract::{ConversionReason, Engine, Hint, Ordered, Shape};
 use ecotone_lsm::{Split, manifest::RunId};
 
 use super::{
@@ -100,7 +100,11 @@ fn a_hint_goes_on_until_nothing_counts_above_pages() {
         "{:?}",
         fixture.keyspace.shapes()
     );
-    assert!(shapes(&fixture).iter().all(|shape| *shape == ("pages", "hint")), "{:?}", fixture.keyspace.shapes());
+    assert!(
+        shapes(&fixture).iter().all(|shape| *shape == (Shape::Pages, Some(ConversionReason::Hint))),
+        "{:?}",
+        fixture.keyspace.shapes()
+    );
     fixture.expect(&model);
 }
 
@@ -115,7 +119,11 @@ fn scans_pay_for_one_place_after_the_other() {
         fixture.stat("conversion_bytes") > 0
     });
     assert!(begun && passes > 1 && !is_pages(&fixture, 2500, 2800), "{passes} {:?}", fixture.keyspace.shapes());
-    assert!(shapes(&fixture).contains(&("pages below tables", "scans")), "{:?}", fixture.keyspace.shapes());
+    assert!(
+        shapes(&fixture).contains(&(Shape::PagesBelowTables, Some(ConversionReason::Scans))),
+        "{:?}",
+        fixture.keyspace.shapes()
+    );
     let bytes = fixture.stat("conversion_bytes");
     (0..10).for_each(|_| fixture.pass(SECOND));
     assert_eq!(fixture.stat("conversion_bytes"), bytes, "nobody scans");

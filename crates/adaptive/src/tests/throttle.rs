@@ -71,7 +71,7 @@ impl Clock for Looks {
 
 /// Waits until nothing is queued.
 fn end(fixture: &Fixture) {
-    while shapes(fixture).iter().any(|(shape, _)| shape.starts_with("to be")) {
+    while shapes(fixture).iter().any(|(shape, _)| shape.is_queued()) {
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -201,7 +201,7 @@ fn a_hint_does_not_wait_for_what_is_chosen_and_comes_before_it() {
             scan(fixture, 0);
             run(fixture);
         });
-        assert_eq!(shapes(&fixture).into_iter().find(|(shape, _)| shape.starts_with("to be")), None);
+        assert_eq!(shapes(&fixture).into_iter().find(|(shape, _)| shape.is_queued()), None);
         fixture.expect(&model);
         fixture.stat("ranges_to_pages")
     };

@@ -8,7 +8,10 @@ mod scan;
 use ecotone_engine::contract::{Direction, Ordered, Range};
 
 use self::scan::Scan;
-use crate::{Database, Error, Result, gaps::Gaps};
+use crate::{
+    Error, Result,
+    core::{OpenDatabase, gaps::Gaps},
+};
 
 /// An owned iterator over records in key order, from both ends. It keeps the database open.
 ///
@@ -48,21 +51,21 @@ pub struct Iter {
     /// The records, or an error to return once.
     records: std::result::Result<Scan, Option<Error>>,
     // Below the records, since fields are dropped in order and the records use the database.
-    database: Database,
+    database: OpenDatabase,
 }
 
 impl Iter {
-    pub(crate) fn new(database: Database, engine: &Arc<dyn Ordered>, gaps: &Arc<Gaps>, range: Range) -> Self {
-        let records = database.inner.check_open().map(|()| Scan::new(engine.clone(), gaps.clone(), range));
+    pub(crate) fn new(database: OpenDatabase, engine: &Arc<dyn Ordered>, gaps: &Arc<Gaps>, range: Range) -> Self {
+        let records = database.check_open().map(|()| Scan::new(engine.clone(), gaps.clone(), range));
         Iter { records: records.map_err(Some), database }
     }
 
     fn step(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
-        if self.database.inner.life.is_over() {
+        if self.database.life.is_over() {
             return Err(Error::Forked);
         }
         match &mut self.records {
-            Ok(scan) => scan.next(&self.database.inner, direction),
+            Ok(scan) => scan.next(&self.database, direction),
             Err(error) => error.take().map_or(Ok(None), Err),
         }
     }
@@ -86,7 +89,7 @@ impl Iter {
 
 impl Drop for Iter {
     fn drop(&mut self) {
-        if self.database.inner.life.is_over() {
+        if self.database.life.is_over() {
             // A forked child process drops nothing.
             mem::forget(mem::replace(&mut self.records, Err(None)));
         }

@@ -18,8 +18,10 @@ use ecotone_substrate::{
 use super::buffered_records::BufferedRecords;
 use crate::{
     Error, Result,
-    database::Inner,
-    gaps::{FirstRecordProbe, Gaps},
+    core::{
+        DatabaseState,
+        gaps::{FirstRecordProbe, Gaps},
+    },
 };
 
 /// Bytes of the windows' memory that must be free before a closed scan opens a cursor again: a slab for each of several
@@ -56,7 +58,7 @@ impl Scan {
     }
 
     /// The next record from one end, borrowed until the next call.
-    pub(super) fn next(&mut self, database: &Inner, direction: Direction) -> Result<Option<RecordRef<'_>>> {
+    pub(super) fn next(&mut self, database: &DatabaseState, direction: Direction) -> Result<Option<RecordRef<'_>>> {
         let there = self.advance(database, direction);
         let first = self.first.take();
         if !matches!(there, Ok(true)) {
@@ -80,7 +82,7 @@ impl Scan {
         }
     }
 
-    fn advance(&mut self, database: &Inner, direction: Direction) -> Result<bool> {
+    fn advance(&mut self, database: &DatabaseState, direction: Direction) -> Result<bool> {
         loop {
             match &mut self.state {
                 State::Over => return Ok(false),

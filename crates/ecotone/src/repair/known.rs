@@ -9,11 +9,8 @@ use ecotone_lsm::repair::{Layout as TableLayout, TablePlacement};
 use ecotone_substrate::{Result, environment::Environment, manifest::KeyspaceRecord, storage::FileId};
 use ecotone_tree::repair::{IndexedPages, Layout as PageLayout};
 
-use super::{
-    LogSurvey,
-    plans::{HASH, Plan},
-};
-use crate::{Engine, lazy::first_root};
+use super::{log_survey::LogSurvey, plans::Plan};
+use crate::{Engine, config::HASH, core::lazy::first_root};
 
 /// The layout of a keyspace while structural records are replayed.
 #[derive(Debug)]

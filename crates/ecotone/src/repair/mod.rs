@@ -2,13 +2,14 @@
 
 mod known;
 mod load;
+mod log_survey;
 mod plans;
 mod progress;
 mod report;
 mod target;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -29,14 +30,14 @@ pub use self::report::{KeyRange, Ranges, RepairProgress, RepairReport, RepairSte
 use self::{
     known::{KeyspaceStart, Layout, SalvageInputs},
     load::Loading,
+    log_survey::LogSurvey,
     plans::Plan,
     progress::Progress,
     target::Target,
 };
 use crate::{
-    Builder, Database, Error, Result,
-    builder::{self, Components},
-    recovery,
+    Builder, Database, Error, Result, config,
+    core::{Components, recovery},
 };
 
 /// The position of the first record of a log.
@@ -89,7 +90,7 @@ impl Repair {
     /// After an error the new database is incomplete: remove it.
     pub fn run(self, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
         let from = Arc::new(Disk::open(&self.from, false)?);
-        builder::check_vacant(self.into.path())?;
+        config::check_vacant(self.into.path())?;
         let database = self.into.open()?;
         Work::run(from, database, progress)
     }
@@ -116,17 +117,6 @@ struct Work<'a> {
     saved: Option<Arc<SavedPages>>,
     report: RepairReport,
     progress: Progress<'a>,
-}
-
-/// The result of the first pass over the log.
-#[derive(Debug, Default)]
-struct LogSurvey {
-    /// Keyspaces that the log has operations of.
-    keyspaces: BTreeSet<u32>,
-    /// Whether the log begins with the first record ever written.
-    has_all: bool,
-    /// The position of the first gap.
-    gap: Option<Seq>,
 }
 
 impl<'a> Work<'a> {
@@ -164,7 +154,7 @@ impl<'a> Work<'a> {
                 "no manifest can be read: keyspaces get new names and the default options, and none counts as unlogged";
             report.problems.push(what.into());
         }
-        let memory = &database.inner.memory;
+        let memory = &database.open.memory;
         let saved = survive(SavedPages::load(&*from, memory), &mut report.problems)?.map(Arc::new);
         let log = LogSalvage::find(&*from, memory, manifest.as_ref().map(|manifest| manifest.database))?;
         // Only with a manifest is it known which part of the log must exist.
@@ -223,12 +213,12 @@ impl<'a> Work<'a> {
 
     /// The environment that the damaged files are read with.
     fn environment(&self) -> Environment {
-        let inner = &self.database.inner;
+        let open = &self.database.open;
         Environment {
             database: self.manifest.as_ref().map_or(0, |manifest| manifest.database),
             storage: self.from.clone(),
-            memory: inner.memory.clone(),
-            scheduler: inner.scheduler.clone(),
+            memory: open.memory.clone(),
+            scheduler: open.scheduler.clone(),
             health: Arc::default(),
         }
     }
@@ -260,9 +250,9 @@ impl<'a> Work<'a> {
     }
 
     fn loading<'l>(&'l mut self, target: &'l Target, id: u32) -> Loading<'l, 'a> {
-        let (environment, inner) = (self.environment(), &self.database.inner);
-        let (storage, memory, saved) = (self.from.clone(), inner.memory.clone(), self.saved.clone());
-        let source = SalvageSource { storage, scratch: inner.storage.clone(), memory, saved };
+        let (environment, open) = (self.environment(), &self.database.open);
+        let (storage, memory, saved) = (self.from.clone(), open.memory.clone(), self.saved.clone());
+        let source = SalvageSource { storage, scratch: open.storage.clone(), memory, saved };
         let database = self.manifest.as_ref().map(|manifest| manifest.database);
         Loading { environment, database, source, id, target, progress: &mut self.progress }
     }

@@ -7,12 +7,10 @@ use ecotone_substrate::{
     storage::{Access, FileId, Storage},
 };
 
-use crate::Engine;
+use crate::{Engine, config::HASH};
 
 /// The magic bytes of the hash engine's tables, behind a checksum.
 const RUN: &[u8] = b"ECOhsrun";
-/// The name of the hash engine.
-pub(super) const HASH: &str = "hash";
 
 /// A keyspace to restore.
 #[derive(Debug)]

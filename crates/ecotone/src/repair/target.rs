@@ -2,8 +2,8 @@
 
 use ecotone_engine::contract::{Operation, Record};
 
-use super::plans::{HASH, Plan};
-use crate::{Database, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, limits_check};
+use super::plans::Plan;
+use crate::{Database, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, config::HASH, core::limits_check};
 
 /// A keyspace of the new database, of either kind.
 pub(super) enum Target {

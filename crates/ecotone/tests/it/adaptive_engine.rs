@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ecotone::{Database, Engine, Hint, Keyspace, KeyspaceOptions};
+use ecotone::{AdaptiveOptions, ConversionReason, Database, Hint, Keyspace, KeyspaceOptions, LsmOptions, Shape};
 
 const KEYS: u32 = 60_000;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,13 +21,13 @@ fn value(number: u32, round: u32) -> String {
 
 fn open(directory: &tempfile::TempDir) -> (Database, Keyspace) {
     let database = Database::builder(directory.path().join("db")).memory_budget(16 << 20).open().unwrap();
-    let options = KeyspaceOptions::default().engine(Engine::Adaptive).set("memtable", "1048576");
+    let options = KeyspaceOptions::adaptive(AdaptiveOptions::default().lsm(LsmOptions::default().memtable(1 << 20)));
     let keyspace = database.keyspace("events", options).unwrap();
     (database, keyspace)
 }
 
 /// Waits until `is_so` holds for the shapes of the ranges.
-fn wait_until(keyspace: &Keyspace, what: &str, is_so: impl Fn(&[&'static str]) -> bool) {
+fn wait_until(keyspace: &Keyspace, what: &str, is_so: impl Fn(&[Shape]) -> bool) {
     let begun = Instant::now();
     loop {
         let shapes: Vec<_> = keyspace.shapes().iter().map(|range| range.shape).collect();
@@ -79,9 +79,9 @@ fn ranges_change_their_shape_while_they_are_read_and_written() {
         for hint in [Hint::ReadMostly, Hint::WriteMostly, Hint::ReadMostly] {
             keyspace.hint(key(10_000)..key(40_000), hint).unwrap();
             // A range that is being converted is in no list.
-            let done = |shapes: &[&str]| match hint {
+            let done = |shapes: &[Shape]| match hint {
                 Hint::WriteMostly => shapes.is_empty(),
-                _ => !shapes.is_empty() && !shapes.iter().any(|shape| shape.starts_with("to be")),
+                _ => !shapes.is_empty() && !shapes.iter().any(|shape| shape.is_queued()),
             };
             wait_until(&keyspace, "a hint is followed", done);
         }
@@ -120,7 +120,11 @@ fn a_range_that_is_scanned_again_and_again_becomes_pages_by_itself() {
         database.flush().unwrap();
     }
     let begun = Instant::now();
-    while !keyspace.shapes().iter().any(|range| range.shape == "pages" && range.reason == "scans") {
+    while !keyspace
+        .shapes()
+        .iter()
+        .any(|range| range.shape == Shape::Pages && range.reason == Some(ConversionReason::Scans))
+    {
         for number in (20_000..22_000).step_by(13) {
             assert_eq!(keyspace.range(key(number)..).take(20).filter(|record| record.is_ok()).count(), 20);
         }

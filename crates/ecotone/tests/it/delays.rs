@@ -3,15 +3,11 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, Engine, Keyspace, KeyspaceOptions,
+    Database, Engine, KeyspaceOptions, WriterDelays,
     internal::{Components, tree::TreeFamily},
     limits,
 };
 use ecotone_testkit::sim::{SimClock, SimStorage};
-
-fn number(keyspace: &Keyspace, name: &str) -> u64 {
-    keyspace.stats().counters.iter().find(|counter| counter.0 == name).unwrap_or_else(|| panic!("no {name}")).1
-}
 
 #[test]
 fn the_delays_of_writers_are_counted_and_timed() {
@@ -22,11 +18,12 @@ fn the_delays_of_writers_are_counted_and_timed() {
     let keyspace = database.keyspace("k", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
     let insert = |i: u32| keyspace.insert(i.wrapping_mul(0x9E37_79B1).to_be_bytes(), [7; 1_000]).unwrap();
     (0..100).for_each(insert);
-    assert_eq!((number(&keyspace, "writer_delays"), number(&keyspace, "writer_delay_max_us")), (0, 0));
+    assert_eq!(keyspace.stats().writer_delays(), WriterDelays::default());
     (100..20_000).for_each(insert);
-    let [delays, total, p50, p99, max] =
-        ["s", "_total_us", "_p50_us", "_p99_us", "_max_us"].map(|end| number(&keyspace, &format!("writer_delay{end}")));
-    assert!(delays > 0 && p50 > 0 && p50 <= p99 && p99 <= max && max <= total, "{delays} {p50} {p99} {max} {total}");
+    let stats = keyspace.stats();
+    let told = stats.writer_delays();
+    let WriterDelays { count, total_us, p50_us, p99_us, max_us, .. } = told;
+    assert!(count > 0 && p50_us > 0 && p50_us <= p99_us && p99_us <= max_us && max_us <= total_us, "{told:?}");
     // Only waits for write-out delay a writer on a scheduler without threads.
-    assert!(delays <= number(&keyspace, "writer_stalls") && total <= max * delays);
+    assert!(count <= stats.counter("writer_stalls").unwrap() && total_us <= max_us * count);
 }

@@ -27,7 +27,7 @@ fn keyspace(database: &Database, logged: bool) -> HashKeyspace {
 }
 
 fn stat(keyspace: &HashKeyspace, wanted: &str) -> u64 {
-    keyspace.stats().counters.into_iter().find(|(name, _)| *name == wanted).map(|(_, value)| value).unwrap()
+    keyspace.stats().counter(wanted).unwrap()
 }
 
 fn kill(disk: &SimStorage, database: Database) {

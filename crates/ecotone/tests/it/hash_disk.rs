@@ -41,12 +41,11 @@ fn keyspace(database: &Database, options: HashOptions) -> HashKeyspace {
 }
 
 fn limited() -> HashOptions {
-    HashOptions::default().set("disk", LIMIT.to_string())
+    HashOptions::default().disk(LIMIT)
 }
 
 fn counter(keyspace: &HashKeyspace, wanted: &str) -> u64 {
-    let counters = keyspace.stats().counters;
-    counters.into_iter().find(|(name, _)| *name == wanted).map_or(0, |(_, value)| value)
+    keyspace.stats().counter(wanted).unwrap_or(0)
 }
 
 fn value(number: u32, round: u8) -> Vec<u8> {
@@ -187,7 +186,7 @@ fn an_opening_reads_no_more_of_the_hot_log_than_stays_on_disk() {
     const HOT: u64 = 4 << 20;
     let read = [10_000, 40_000].map(|count: u32| {
         let disk = SimStorage::new(1);
-        let options = || HashOptions::default().unlogged().set("hot_disk", HOT.to_string());
+        let options = || HashOptions::default().unlogged().hot_disk(HOT);
         let database = open(&disk);
         let records = keyspace(&database, options());
         (0..count).for_each(|number| records.insert(number.to_be_bytes(), value(number, 1)).unwrap());

@@ -33,7 +33,7 @@ fn unlogged(database: &Database) -> HashKeyspace {
 }
 
 fn without_copies(database: &Database) -> HashKeyspace {
-    let keyspace = database.hash_keyspace("plain", HashOptions::default().unlogged().set("read_cache", "off")).unwrap();
+    let keyspace = database.hash_keyspace("plain", HashOptions::default().unlogged().read_cache(false)).unwrap();
     assert_eq!(counter(&keyspace, "read_cache_limit_bytes"), 0);
     // Compaction and reads need the rest, and no read-cache entry can be evicted for them.
     assert!(counter(&keyspace, "hot_log_limit_bytes") <= database.stats().memory_budget * 3 / 4);

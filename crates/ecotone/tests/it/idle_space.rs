@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ecotone::{Database, Hint};
+use ecotone::{Database, Hint, Shape};
 
 use crate::{
     each::{ENGINES, keyspace},
@@ -43,7 +43,7 @@ fn deleted(directory: &Path, engine: &str, all: bool) -> (Database, Either) {
         database.flush().unwrap();
         keyspace.hint::<Vec<u8>>(.., Hint::ReadMostly).unwrap();
         let begun = Instant::now();
-        while keyspace.shapes().iter().any(|range| range.shape != "pages") || keyspace.shapes().is_empty() {
+        while keyspace.shapes().iter().any(|range| range.shape != Shape::Pages) || keyspace.shapes().is_empty() {
             assert!(begun.elapsed() < PATIENCE, "{:?}", keyspace.shapes());
             thread::sleep(Duration::from_millis(50));
         }

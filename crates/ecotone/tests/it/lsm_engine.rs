@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use ecotone::{
-    Database, Engine, Keyspace, KeyspaceOptions, MemoryUse, Result,
+    Database, Engine, Keyspace, KeyspaceOptions, LsmOptions, MemoryUse, Result,
     internal::{
         Components,
         lsm::LsmFamily,
@@ -289,7 +289,7 @@ fn a_table_cache_of_few_bytes_is_kept_while_everything_is_found() {
     let directory = tempfile::tempdir().unwrap();
     let builder = Database::builder(directory.path()).memory_budget(limits::MIN_BUDGET).table_cache(BYTES as usize);
     let database = builder.open().unwrap();
-    let small = KeyspaceOptions::default().engine(Engine::Lsm).set("memtable", "1048576").set("table", "65536");
+    let small = KeyspaceOptions::lsm(LsmOptions::default().memtable(1 << 20).table(64 << 10));
     let keyspace = database.keyspace("small", small).unwrap();
     let record = |number: u32| (number.wrapping_mul(0x9E37_79B9).to_be_bytes(), [number as u8; 100]);
     for (key, value) in (0..20_000).map(record) {

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
 use ecotone::{
-    Database, Durability, Engine, Error, HashOptions, KeyspaceOptions, Result, internal::substrate::storage::FileId,
+    Database, Durability, Engine, Error, HashOptions, KeyspaceOptions, Result, TreeOptions,
+    internal::substrate::storage::FileId,
 };
 use ecotone_testkit::sim::{Crash, SimStorage};
 
@@ -175,9 +176,8 @@ fn a_keyspace_has_its_settings_with_its_first_write_in_another_session() {
     let database = open();
     let unknown = KeyspaceOptions::default().engine(Engine::Tree).set("colour", "red");
     assert!(matches!(database.create_keyspace("bad", unknown), Err(Error::Invalid(_))));
-    database
-        .create_keyspace("thin", KeyspaceOptions::default().engine(Engine::Tree).set("segment_pages", "1"))
-        .unwrap();
+    let thin = KeyspaceOptions::tree(TreeOptions::default().segment_pages(1));
+    database.create_keyspace("thin", thin).unwrap();
     database.create_keyspace("dropped", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
     let hashed = database.create_hash_keyspace("unlogged", HashOptions::default().unlogged()).unwrap();
     assert_eq!((hashed.get("key").unwrap(), hashed.iter().count()), (None, 0));
@@ -191,7 +191,7 @@ fn a_keyspace_has_its_settings_with_its_first_write_in_another_session() {
     );
     thin.bulk_load((0..20_000_u32).map(|number| (number.to_be_bytes(), [7; 50]))).unwrap();
     let survey = thin.survey().unwrap().unwrap();
-    assert!(survey.segments.iter().all(|(_, pages, _)| *pages == 1), "{survey:?}");
+    assert!(survey.segments.iter().all(|count| count.pages == 1), "{survey:?}");
     let dropped = database.open_keyspace("dropped").unwrap();
     database.drop_keyspace("dropped").unwrap();
     assert!(matches!(dropped.insert("key", "value"), Err(Error::Closed { .. })));

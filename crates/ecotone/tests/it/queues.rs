@@ -27,7 +27,7 @@ fn made(engine: &str) -> (tempfile::TempDir, Database, Keyspace) {
 }
 
 fn counter(keyspace: &Keyspace, wanted: &str) -> u64 {
-    keyspace.stats().counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, value)| *value)
+    keyspace.stats().counter(wanted).unwrap_or(0)
 }
 
 /// Pushes and pops `pops` records. The queue holds `len`.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, Engine, Keyspace, KeyspaceOptions,
+    Database, Engine, Keyspace, KeyspaceOptions, TreeOptions,
     internal::{Components, tree::TreeFamily},
     limits,
 };
@@ -19,7 +19,7 @@ fn open(disk: &SimStorage) -> Database {
 }
 
 fn number(keyspace: &Keyspace, name: &str) -> u64 {
-    keyspace.stats().counters.iter().find(|counter| counter.0 == name).unwrap_or_else(|| panic!("no {name}")).1
+    keyspace.stats().counter(name).unwrap_or_else(|| panic!("no {name}"))
 }
 
 fn fill(keyspace: &Keyspace) {
@@ -40,9 +40,8 @@ fn read(keyspace: &Keyspace) -> u64 {
 #[test]
 fn without_a_record_cache_only_what_is_dirty_is_in_memory() {
     let database = open(&SimStorage::new(1));
-    let uncached = database
-        .keyspace("uncached", KeyspaceOptions::default().engine(Engine::Tree).set("record_cache", "off"))
-        .unwrap();
+    let uncached =
+        database.keyspace("uncached", KeyspaceOptions::tree(TreeOptions::default().record_cache(false))).unwrap();
     fill(&uncached);
     assert_eq!(
         (read(&uncached), number(&uncached, "cache_dirty_records")),
@@ -61,12 +60,9 @@ fn without_a_record_cache_only_what_is_dirty_is_in_memory() {
 fn a_keyspace_without_a_record_cache_stays_so_and_leaves_others_theirs() {
     let disk = SimStorage::new(1);
     let database = open(&disk);
-    for (name, value) in [("cached", "on"), ("uncached", "off")] {
-        fill(
-            &database
-                .keyspace(name, KeyspaceOptions::default().engine(Engine::Tree).set("record_cache", value))
-                .unwrap(),
-        );
+    for (name, is_cached) in [("cached", true), ("uncached", false)] {
+        let options = KeyspaceOptions::tree(TreeOptions::default().record_cache(is_cached));
+        fill(&database.keyspace(name, options).unwrap());
     }
     database.close().unwrap();
     let database = open(&disk);

@@ -16,28 +16,27 @@ use crate::table::block::{HEADER, PACKED, PLAIN, RESTART, RESTART_INTERVAL};
 /// The compression of a table's blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// Entries are stored as they are.
+    /// Records are stored as they are.
     #[default]
     None,
-    /// A block holds as many entries as LZ4 packs into it, if these are more than fit plain.
+    /// A block holds as many records as LZ4 packs into it, if these are more than fit plain.
     Lz4,
 }
 
 impl Compression {
-    /// All of them.
-    pub const ALL: [Compression; 2] = [Compression::None, Compression::Lz4];
+    const ALL: [Compression; 2] = [Compression::None, Compression::Lz4];
 
     /// Its number in files.
-    pub fn number(self) -> u8 {
+    pub(crate) fn number(self) -> u8 {
         self as u8
     }
 
     /// The compression with a number.
-    pub fn of(number: u8) -> Option<Compression> {
+    pub(crate) fn of(number: u8) -> Option<Compression> {
         Self::ALL.into_iter().find(|compression| compression.number() == number)
     }
 
-    /// Its name.
+    /// Its name among the options.
     pub fn name(self) -> &'static str {
         match self {
             Compression::None => "none",
@@ -49,7 +48,7 @@ impl Compression {
     ///
     /// # Errors
     /// If no compression has this name.
-    pub fn parse(name: &str) -> Result<Compression> {
+    pub(crate) fn parse(name: &str) -> Result<Compression> {
         let named = Self::ALL.into_iter().find(|compression| compression.name() == name);
         named.ok_or_else(|| Error::Invalid(format!("there is no compression {name:?}; there are none and lz4")))
     }

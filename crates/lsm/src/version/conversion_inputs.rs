@@ -5,14 +5,25 @@ use crate::{
     version::{Run, TableMeta, Version},
 };
 
-/// How many of a range's records a conversion moves into the page tier.
+/// How many of a range's records a conversion moves into pages at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Split {
     /// All visible records.
     #[default]
     Side,
-    /// The visible records of the oldest run alone. Those of younger runs stay above it.
+    /// The visible records of the oldest run or level alone. Those of younger runs stay above the pages, and follow
+    /// when scans have paid for them too.
     Down,
+}
+
+impl Split {
+    /// Its name among the options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Split::Side => "side",
+            Split::Down => "down",
+        }
+    }
 }
 
 impl<T: TableMeta> Version<T> {

@@ -36,7 +36,11 @@ const RULES: [Rule; 12] = [
     (
         "std::fs",
         Where::Libraries,
-        &["crates/substrate/src/disk/mod.rs", "crates/substrate/src/codec/hex.rs", "crates/ecotone/src/builder.rs"],
+        &[
+            "crates/substrate/src/disk/mod.rs",
+            "crates/substrate/src/codec/hex.rs",
+            "crates/ecotone/src/config/database.rs",
+        ],
         "go through Storage: it is the one seam through which bytes go to disk",
     ),
 ];

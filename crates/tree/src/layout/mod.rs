@@ -42,6 +42,18 @@ pub enum Model {
     Greedy,
 }
 
+impl Model {
+    pub(crate) const ALL: [Model; 2] = [Model::Optimal, Model::Greedy];
+
+    /// Its name among the options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Model::Optimal => "optimal",
+            Model::Greedy => "greedy",
+        }
+    }
+}
+
 /// The limits of a plan: how full pages are, and how large segments may be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FillPolicy {

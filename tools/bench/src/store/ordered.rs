@@ -1,6 +1,6 @@
 //! Ecotone with an ordered engine.
 
-use ecotone::{Engine, Hint, Keyspace, KeyspaceOptions, Swap};
+use ecotone::{ConversionReason, Engine, Hint, Keyspace, KeyspaceOptions, RangeShape, Swap};
 
 use super::{
     Change, Durability, End, NEVER_ADAPTS, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
@@ -64,10 +64,6 @@ impl Ordered {
     }
 }
 
-fn find(counters: &[(&'static str, u64)], wanted: &str) -> u64 {
-    counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, value)| *value)
-}
-
 impl Store for Ordered {
     fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()> {
         visit_value(visit, |value| self.keyspace.get_into(key, value))
@@ -120,20 +116,21 @@ impl Store for Ordered {
     }
 
     fn is_adapting(&self) -> bool {
-        self.keyspace.shapes().iter().any(|range| range.shape.starts_with("to be") && range.reason == "hint")
+        let is_hinted = |range: &RangeShape| range.shape.is_queued() && range.reason == Some(ConversionReason::Hint);
+        self.keyspace.shapes().iter().any(is_hinted)
     }
 
     fn wait_until_quiet(&self) -> Result<()> {
         self.database.settle(|| {
-            let counters = self.keyspace.stats().counters;
-            MOVING.iter().map(|name| find(&counters, name)).sum()
+            let stats = self.keyspace.stats();
+            MOVING.iter().filter_map(|name| stats.counter(name)).sum()
         })
     }
 
     fn stats(&self) -> Stats {
-        let counters = self.keyspace.stats().counters;
-        let index = find(&counters, INDEX);
-        self.database.stats(counters, &LEVELS, index)
+        let stats = self.keyspace.stats();
+        let index = stats.counter(INDEX).unwrap_or(0);
+        self.database.stats(stats.counters, &LEVELS, index)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

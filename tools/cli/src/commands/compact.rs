@@ -81,5 +81,5 @@ impl Compact {
 }
 
 fn bytes(stats: &KeyspaceStats) -> u64 {
-    stats.counters.iter().find(|(name, _)| *name == BYTES).map_or(0, |(_, bytes)| *bytes)
+    stats.counter(BYTES).unwrap_or(0)
 }

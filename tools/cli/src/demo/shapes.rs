@@ -48,8 +48,8 @@ struct ShapeObserver {
 
 impl ShapeObserver {
     fn at(&mut self, keyspace: &Keyspace) -> Shapes {
-        let counters = keyspace.stats().counters;
-        let counter = |wanted| counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, count)| *count);
+        let stats = keyspace.stats();
+        let counter = |name| stats.counter(name).unwrap_or(0);
         let now = ["ranges_to_pages", "ranges_to_tables", "reactivated_ranges"].map(counter);
         let bits = [Shapes::TO_PAGES, Shapes::TO_TABLES, Shapes::REACTIVATED];
         let done =
@@ -70,7 +70,7 @@ pub(crate) fn change(
 ) -> Result<(), Failure> {
     let OpenKeyspace::Ordered(taxa) = &keyspaces.taxa else { return Ok(()) };
     let (keys, mut look) = (&keyspaces.universe.taxa, ShapeObserver::default());
-    if !taxa.stats().counters.iter().any(|(name, _)| *name == "paged_ranges") {
+    if taxa.stats().counter("paged_ranges").is_none() {
         // Other engines have no shapes to change.
         return Ok(());
     }

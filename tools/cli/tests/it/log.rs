@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ecotone::{Database, Engine, Hint, KeyspaceOptions};
+use ecotone::{Database, Engine, Hint, KeyspaceOptions, Shape};
 
 use crate::harness::{BINARY, Place, Run};
 
@@ -77,7 +77,7 @@ fn conversions_are_told() {
     for (hint, is_converted) in [(Hint::ReadMostly, true), (Hint::WriteMostly, false)] {
         keyspace.hint("key-0500".."key-1000", hint).expect("the bounds are in order");
         let began = Instant::now();
-        while keyspace.shapes().iter().any(|range| range.shape == "pages") != is_converted {
+        while keyspace.shapes().iter().any(|range| range.shape == Shape::Pages) != is_converted {
             assert!(began.elapsed() < Duration::from_secs(60), "{hint:?} does nothing");
             thread::sleep(Duration::from_millis(10));
         }

@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use ecotone::{Database, Engine, Hint, KeyspaceOptions};
+use ecotone::{Database, Engine, Hint, KeyspaceOptions, Shape};
 use serde_json::json;
 
 use crate::harness::Place;
@@ -47,7 +47,7 @@ fn ranges_that_became_pages_are_told() {
     let database = Database::builder(place.path()).open().unwrap();
     let keyspace = database.keyspace("default", KeyspaceOptions::default().engine(Engine::Adaptive)).unwrap();
     keyspace.hint("key-0500".."key-1000", Hint::ReadMostly).unwrap();
-    while !keyspace.shapes().iter().any(|range| range.shape == "pages") {
+    while !keyspace.shapes().iter().any(|range| range.shape == Shape::Pages) {
         thread::sleep(Duration::from_millis(10));
     }
     drop(keyspace);

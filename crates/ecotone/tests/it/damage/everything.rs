@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ecotone::internal::substrate::storage::FileId;
+use ecotone::{Shape, internal::substrate::storage::FileId};
 
 use super::image::{self, Image, records_of};
 
@@ -42,7 +42,7 @@ fn headers(image: &Image) -> Vec<Vec<u8>> {
 }
 
 /// The counters of the first keyspace, and the shapes of its ranges.
-fn towns(image: &Image) -> (BTreeMap<&'static str, u64>, Vec<&'static str>) {
+fn towns(image: &Image) -> (BTreeMap<&'static str, u64>, Vec<Shape>) {
     let disk = image.copy();
     let database = image::open(&disk, 7).unwrap();
     let towns = database.open_keyspace("towns").unwrap();
@@ -101,6 +101,6 @@ fn the_image_of_an_adaptive_keyspace_has_something_of_everything() {
     assert_eq!(all_record_kinds(&image), BTreeSet::from(RECORDS));
     assert!(batch(&image) > 0, "a double-write batch");
     let (counters, shapes) = towns(&image);
-    assert_eq!(shapes, ["pages", "pages below tables", "merge on read", "pages"], "{counters:?}");
+    assert_eq!(shapes, [Shape::Pages, Shape::PagesBelowTables, Shape::MergeOnRead, Shape::Pages], "{counters:?}");
     assert!(["runs", "levels", "table_tombstones"].iter().all(|name| counters[name] > 0), "{counters:?}");
 }

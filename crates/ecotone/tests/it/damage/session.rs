@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use ecotone::{Database, Durability, Engine, HashOptions, Hint, Keyspace, KeyspaceOptions};
+use ecotone::{
+    AdaptiveOptions, Database, Durability, HashOptions, Hint, Keyspace, KeyspaceOptions, LsmOptions,
+    options::{Compression, IndexKind},
+};
 use ecotone_testkit::{
     model::{Key, State},
     sim::{Crash, SimStorage},
@@ -110,7 +113,7 @@ impl Session {
     pub(super) fn hint(&self, numbers: Range<u32>, hint: Hint) {
         let keyspace = self.ordered(1);
         keyspace.hint(key(numbers.start)..key(numbers.end), hint).expect("a hint");
-        let is_queued = || keyspace.shapes().iter().any(|range| range.shape.starts_with("to be"));
+        let is_queued = || keyspace.shapes().iter().any(|range| range.shape.is_queued());
         while is_queued() && self.jobs.run_one() {}
     }
 
@@ -127,11 +130,10 @@ impl Session {
 
 /// The lsm engine gets two kinds of tables. Only hints convert ranges.
 fn options(engine: &str, number: u32) -> KeyspaceOptions {
-    let options = KeyspaceOptions::default().engine(Engine::Tree).engine_named(engine);
     match (engine, number) {
-        ("lsm", 2) => options.set("index", "plr").set("compression", "lz4"),
-        ("adaptive", _) => options.set("adapt", "0"),
-        _ => options,
+        ("lsm", 2) => KeyspaceOptions::lsm(LsmOptions::default().index(IndexKind::Plr).compression(Compression::Lz4)),
+        ("adaptive", _) => KeyspaceOptions::adaptive(AdaptiveOptions::default().adapt(0)),
+        _ => KeyspaceOptions::default().engine_named(engine),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Formats statistics for programs, as JSON.
 
-use ecotone::{Counters, RangeShape, SampledStats};
+use ecotone::{Counters, RangeShape, SampledStats, SegmentCount};
 use serde_json::{Map, Value, json};
 
 use super::report::{KeyspaceReport, StatsReport};
@@ -58,19 +58,21 @@ fn range(range: &RangeShape) -> Value {
     let mut object = Map::new();
     Encoding::default().json_bytes(&mut object, "lower", &range.lower);
     Encoding::default().json_bytes(&mut object, "upper", &range.upper);
-    object.insert("shape".to_owned(), range.shape.into());
+    object.insert("shape".to_owned(), range.shape.to_string().into());
     object.insert("page_bytes".to_owned(), range.page_bytes.into());
     object.insert("table_bytes".to_owned(), range.table_bytes.into());
     object.insert("scans".to_owned(), range.scans.into());
     object.insert("read_cost_seconds".to_owned(), range.read_cost_seconds.into());
     object.insert("threshold_seconds".to_owned(), range.threshold_seconds.into());
-    object.insert("reason".to_owned(), range.reason.into());
+    object.insert("reason".to_owned(), range.reason.map_or_else(String::new, |reason| reason.to_string()).into());
     Value::Object(object)
 }
 
 fn survey(survey: &SampledStats) -> Value {
-    let segment =
-        |&(kind, pages, count): &(&str, u8, u64)| json!({"placement": kind, "pages": pages, "segments": count});
+    let segment = |count: &SegmentCount| {
+        let SegmentCount { placement, pages, segments } = count;
+        json!({"placement": placement.to_string(), "pages": pages, "segments": segments})
+    };
     json!({
         "segments": survey.segments.iter().map(segment).collect::<Vec<_>>(),
         "pages": survey.pages,

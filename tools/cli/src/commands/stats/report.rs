@@ -42,7 +42,7 @@ impl StatsReport {
 impl KeyspaceReport {
     /// A number by its name.
     pub(super) fn counter(&self, name: &str) -> Option<u64> {
-        self.stats.counters.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
+        self.stats.counter(name)
     }
 
     /// Bytes of keys and values in all pages, scaled up from the sample.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use comfy_table::{Table, presets::NOTHING};
-use ecotone::{Counters, RangeShape, SampledStats, limits::PAGE};
+use ecotone::{Counters, RangeShape, SampledStats, SegmentCount, limits::PAGE};
 
 use super::report::{KeyspaceReport, StatsReport};
 use crate::text::escape;
@@ -116,7 +116,7 @@ fn of_range(range: &RangeShape, lines: &mut Lines) {
     };
     let bounds = format!("{} from {} to {}", range.shape, key(&range.lower), key(&range.upper));
     let bytes = format!("{} of pages, {} of tables", size(range.page_bytes), size(range.table_bytes));
-    let why = if range.reason.is_empty() { String::new() } else { format!(", by {}", range.reason) };
+    let why = range.reason.map_or_else(String::new, |reason| format!(", by {reason}"));
     let price =
         if range.threshold_seconds > 0.0 { format!(" of {:.3} s", range.threshold_seconds) } else { String::new() };
     let scans = format!("{} scans lost {:.3} s{price}{why}", count(range.scans as u64), range.read_cost_seconds);
@@ -131,8 +131,8 @@ fn pages(shape: &KeyspaceReport, survey: &SampledStats, lines: &mut Lines) {
     if let Some(amplification) = shape.space_amplification() {
         lines.line("space amplification", format!("{amplification:.2} bytes on disk for a byte of records"));
     }
-    for (kind, pages, segments) in &survey.segments {
-        lines.line("segments", format!("{} of {pages} pages, {kind}", count(*segments)));
+    for SegmentCount { placement, pages, segments } in &survey.segments {
+        lines.line("segments", format!("{} of {pages} pages, {placement}", count(*segments)));
     }
     if sampled_pages > 0 {
         let fill = sampled_fill_bytes as f64 / (sampled_pages as usize * PAGE) as f64 * 100.0;

@@ -10,14 +10,15 @@ use ecotone_substrate::{
     scheduler::Priority,
 };
 
-use crate::{Durability, Result, database::Inner, keyspace_state::KeyspaceState};
+use super::{keyspace_state::KeyspaceState, state::DatabaseState};
+use crate::{Durability, Result};
 
 /// Starts log reclaim whenever the log is half full.
-pub(crate) fn watch_log(inner: &Arc<Inner>) {
-    let weak = Arc::downgrade(inner);
-    inner.wal.on_half_full(Box::new(move || {
-        if let Some(inner) = weak.upgrade() {
-            inner.request_reclaim();
+pub(crate) fn watch_log(state: &Arc<DatabaseState>) {
+    let weak = Arc::downgrade(state);
+    state.wal.on_half_full(Box::new(move || {
+        if let Some(state) = weak.upgrade() {
+            state.request_reclaim();
         }
     }));
 }
@@ -86,7 +87,7 @@ impl KeyspacesSnapshot {
     }
 }
 
-impl Inner {
+impl DatabaseState {
     /// Schedules log reclaim in the background.
     fn request_reclaim(self: &Arc<Self>) {
         if self.reclaim.job.request() {
@@ -97,15 +98,15 @@ impl Inner {
     fn schedule_reclaim(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
         self.scheduler.spawn(Priority::Checkpoint, "relieve the log", move || {
-            let Some(inner) = weak.upgrade() else { return };
-            inner.reclaim.job.begin();
-            if let Err(error) = inner.reclaim_log() {
-                inner.wal.reclaim_failed(inner.health.postpone("relieving the log", error));
+            let Some(state) = weak.upgrade() else { return };
+            state.reclaim.job.begin();
+            if let Err(error) = state.reclaim_log() {
+                state.wal.reclaim_failed(state.health.postpone("relieving the log", error));
             }
-            if inner.reclaim.job.end() {
-                inner.schedule_reclaim();
+            if state.reclaim.job.end() {
+                state.schedule_reclaim();
             }
-            inner.scheduler.notify();
+            state.scheduler.notify();
         });
     }
 
@@ -135,31 +136,8 @@ impl Inner {
         })
     }
 
-    /// Flushes, ends background work, and stores a last checkpoint. Writes nothing if nothing was written since a clean
-    /// shutdown. On a full disk, writes without space in the files stay in the log, and the next open replays them.
-    pub(crate) fn shut_down_cleanly(&self) -> Result<()> {
-        let flushed = self
-            .health
-            .check()
-            .and_then(|()| self.before_close())
-            .and_then(|()| self.retry_without_memory(|| self.flush_spaces()));
-        self.scheduler.stop();
-        let last = || {
-            self.health.unless_panics("the last checkpoint", || {
-                self.retry_without_memory(|| self.checkpoint(Checkpoint::AtShutdown))
-            })
-        };
-        match flushed.and_then(|()| last()) {
-            Err(error) if error.is_no_space() && self.keyspaces_in_use().iter().all(|space| space.logged) => {
-                tracing::warn!(%error, "closed on a full disk: the next opening replays the log");
-                self.wal.commit(self.wal.tail(), Durability::Sync)
-            }
-            done => done,
-        }
-    }
-
     /// Flushes everything to the files, unlogged keyspaces included.
-    fn flush_spaces(&self) -> Result<()> {
+    pub(super) fn flush_spaces(&self) -> Result<()> {
         if self.is_untouched(&self.manifest.lock()) {
             return Ok(());
         }
@@ -171,18 +149,8 @@ impl Inner {
     }
 
     /// Whether nothing was written since a clean shutdown.
-    fn is_untouched(&self, manifest: &Manifest) -> bool {
+    pub(super) fn is_untouched(&self, manifest: &Manifest) -> bool {
         manifest.clean && !self.wal.has_begun()
-    }
-
-    /// Lets engines do the work that shortens the next open.
-    fn before_close(&self) -> Result<()> {
-        if self.is_untouched(&self.manifest.lock()) {
-            return Ok(());
-        }
-        self.health.unless_panics("the work before closing", || {
-            self.keyspaces_in_use().into_iter().try_for_each(|space| space.engine().before_close())
-        })
     }
 
     /// Flushes a keyspace before a bulk load, so that recovery replays nothing older than the load. Loaded records are

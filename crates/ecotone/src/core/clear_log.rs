@@ -3,35 +3,24 @@
 
 use std::sync::Arc;
 
-use ecotone_engine::idle::IdleDetector;
 use ecotone_substrate::{
     Seq,
-    coalesced_job::CoalescedJob,
     scheduler::{Priority, Tick},
 };
-use ecotone_sys::primitive::atomic::{AtomicBool, Ordering};
 
-use crate::{Result, checkpoint::Checkpoint, database::Inner, keyspace_state::KeyspaceState};
+use super::{checkpoint::Checkpoint, keyspace_state::KeyspaceState, state::DatabaseState};
+use crate::Result;
 
 /// Bytes of log that are not worth a flush.
 const LITTLE: u64 = 4 << 20;
 
-/// The state of idle work since the last write.
-#[derive(Debug, Default)]
-pub(crate) struct IdleWork {
-    /// The log's end at the last tick, and the tombstones that were due then.
-    idle: IdleDetector<(Seq, u64)>,
-    job: CoalescedJob,
-    is_done: AtomicBool,
-}
-
 /// Has the scheduler check for writes as long as the database is open.
-pub(crate) fn watch_writes(inner: &Arc<Inner>) {
-    let weak = Arc::downgrade(inner);
-    inner.scheduler.add_tick(move || weak.upgrade().map_or(Tick::Over, |inner| inner.tick()));
+pub(crate) fn watch_writes(state: &Arc<DatabaseState>) {
+    let weak = Arc::downgrade(state);
+    state.scheduler.add_tick(move || weak.upgrade().map_or(Tick::Over, |state| state.tick()));
 }
 
-impl Inner {
+impl DatabaseState {
     fn tick(self: &Arc<Self>) -> Tick {
         if self.health.check().is_err() {
             return Tick::Over;
@@ -39,12 +28,10 @@ impl Inner {
         if !self.wal.has_begun() {
             return Tick::Idle;
         }
-        self.idle_work.idle.tick((self.wal.tail(), self.garbage()));
-        let is_idle = self.idle_work.idle.is_idle();
-        if !self.idle_work.is_done.swap(is_idle, Ordering::Relaxed) && is_idle && self.idle_work.job.request() {
+        if self.idle_work.tick(self.wal.tail(), self.garbage()) && self.idle_work.job.request() {
             self.schedule_clearing();
         }
-        if is_idle { Tick::Idle } else { Tick::InUse }
+        if self.idle_work.is_idle() { Tick::Idle } else { Tick::InUse }
     }
 
     fn garbage(&self) -> u64 {
@@ -54,17 +41,17 @@ impl Inner {
     fn schedule_clearing(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
         self.scheduler.spawn(Priority::Checkpoint, "clear the log", move || {
-            let Some(inner) = weak.upgrade() else { return };
-            inner.idle_work.job.begin();
-            if let Err(error) = inner.clear_log() {
+            let Some(state) = weak.upgrade() else { return };
+            state.idle_work.job.begin();
+            if let Err(error) = state.clear_log() {
                 // A later tick may try again.
-                inner.idle_work.idle.reset();
-                drop(inner.health.postpone("clearing the log", error));
+                state.idle_work.reset();
+                drop(state.health.postpone("clearing the log", error));
             }
-            if inner.idle_work.job.end() {
-                inner.schedule_clearing();
+            if state.idle_work.job.end() {
+                state.schedule_clearing();
             }
-            inner.scheduler.notify();
+            state.scheduler.notify();
         });
     }
 
@@ -74,7 +61,7 @@ impl Inner {
             let spaces: Vec<_> = self.keyspaces_in_use().into_iter().filter(keeps).collect();
             spaces.iter().for_each(|space| space.engine().begin_flush(Seq::MAX));
             for space in spaces {
-                if !self.idle_work.idle.is_idle() {
+                if !self.idle_work.is_idle() {
                     // Writes have resumed.
                     return Ok(());
                 }

@@ -13,14 +13,14 @@ use ecotone_substrate::{
     wal::{BatchEncoder, RecordKind, ReservationKind, Wal},
 };
 
-use crate::{
-    Durability, Error, Result,
-    database::Inner,
+use super::{
     gaps::InsertGuard,
     keyspace_state::KeyspaceState,
-    limits, limits_check,
+    limits_check,
+    state::DatabaseState,
     stripes::{self, StripeGuard},
 };
+use crate::{Durability, Error, Result, limits};
 
 /// Capacity, in bytes, of the buffer that a thread keeps for its encoded records. Every single record fits, so only
 /// batches allocate.
@@ -86,7 +86,7 @@ fn arrive<'a>(targets: &[TargetedOperation<'a>]) -> Vec<InsertGuard<'a>> {
     noted.values().filter_map(|of| keys(of)).collect()
 }
 
-impl Inner {
+impl DatabaseState {
     /// Writes one operation.
     pub(crate) fn write(&self, target: TargetedOperation<'_>, durability: Durability) -> Result<()> {
         if target.is_noop() {

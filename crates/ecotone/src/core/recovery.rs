@@ -15,32 +15,36 @@ use ecotone_substrate::{
     wal::{Record, Replay, ReplayRange, Wal, WalOptions},
 };
 
-use crate::{
-    Builder, Database, Error, Result,
-    builder::Components,
-    checkpoint, commit,
-    database::{self, Inner},
+use super::{
+    checkpoint, clear_log, commit,
+    components::Components,
+    files,
     gaps::GapSlots,
-    idle,
     keyspace_state::KeyspaceState,
-    lazy::{self, LazyEngine, RecoveryPhase},
+    keyspaces::{context, family},
+    lazy::{LazyEngine, RecoveryPhase},
+    state::DatabaseState,
+};
+use crate::{
+    Error, Result,
+    config::{DatabaseOptions, Settings},
     limits,
 };
 
 /// Opens or creates the database in `parts.storage`.
-pub(crate) fn open(builder: &Builder, parts: Components) -> Result<Database> {
+pub(crate) fn open(options: &DatabaseOptions, parts: Components) -> Result<Arc<DatabaseState>> {
     let manifest = Manifest::load(&*parts.storage)?;
-    let (inner, fresh) = match manifest {
-        Some(manifest) => (recover(builder, parts, manifest)?, false),
-        None => (make(builder, parts)?, true),
+    let (state, fresh) = match manifest {
+        Some(manifest) => (recover(options, parts, manifest)?, false),
+        None => (make(options, parts)?, true),
     };
-    let inner = Arc::new(inner);
-    checkpoint::watch_log(&inner);
-    idle::watch_writes(&inner);
+    let state = Arc::new(state);
+    checkpoint::watch_log(&state);
+    clear_log::watch_writes(&state);
     if !fresh {
-        tracing::info!(keyspaces = inner.spaces.read().len(), tail = inner.wal.tail(), "recovered");
+        tracing::info!(keyspaces = state.spaces.read().len(), tail = state.wal.tail(), "recovered");
     }
-    Ok(Database::of(inner))
+    Ok(state)
 }
 
 /// Size of the first segments of a log, in bytes.
@@ -58,7 +62,7 @@ fn wal_options(budget: usize) -> WalOptions {
     }
 }
 
-fn make(builder: &Builder, parts: Components) -> Result<Inner> {
+fn make(options: &DatabaseOptions, parts: Components) -> Result<DatabaseState> {
     let files = parts.storage.list()?;
     if let Some(data) = files.iter().find(|file| file.keyspace().is_some()) {
         if let Some(manifest) = files.iter().find(|file| Manifest::FILES.contains(file)) {
@@ -73,17 +77,17 @@ fn make(builder: &Builder, parts: Components) -> Result<Inner> {
              what can be read with \
              `repair`"
         );
-        return Err(Error::NotADatabase { path: builder.path().to_owned(), why });
+        return Err(Error::NotADatabase { path: options.path.clone(), why });
     }
-    if !builder.create {
-        return Err(Error::NotADatabase { path: builder.path().to_owned(), why: "it has no manifest".into() });
+    if !options.create {
+        return Err(Error::NotADatabase { path: options.path.clone(), why: "it has no manifest".into() });
     }
     // Files of a creation that was interrupted before its manifest was durable.
     files.iter().try_for_each(|file| parts.storage.remove(*file))?;
-    let environment = builder.environment(&parts, parts.clock.random());
+    let environment = parts.environment(options.memory_budget, parts.clock.random());
     let Environment { database, storage, memory, health, .. } = &environment;
     let double_write = Arc::new(DoubleWrite::create(storage, memory, health)?);
-    let wal = Wal::create(environment.clone(), wal_options(builder.memory_budget))?;
+    let wal = Wal::create(environment.clone(), wal_options(options.memory_budget))?;
     let mut manifest = Manifest::new(*database);
     manifest.replay = wal.tail();
     manifest.synced = wal.synced();
@@ -91,19 +95,19 @@ fn make(builder: &Builder, parts: Components) -> Result<Inner> {
     manifest.segment = wal.segment_at(manifest.replay);
     manifest.store(&*parts.storage)?;
     let shared = Shared::new(environment, wal, double_write, parts.clock);
-    Ok(Inner::new(shared, parts.families, manifest, Vec::new(), Arc::default(), builder.durability))
+    Ok(DatabaseState::new(shared, parts.families, manifest, Vec::new(), Arc::default(), options.durability))
 }
 
-fn recover(builder: &Builder, parts: Components, manifest: Manifest) -> Result<Inner> {
+fn recover(options: &DatabaseOptions, parts: Components, manifest: Manifest) -> Result<DatabaseState> {
     remove_orphans(&*parts.storage, &manifest)?;
-    let environment = builder.environment(&parts, manifest.database);
+    let environment = parts.environment(options.memory_budget, manifest.database);
     let Environment { storage, memory, health, .. } = &environment;
     let double_write = Arc::new(DoubleWrite::open(storage, memory, health)?);
     let repaired = double_write.repair(&mut pages_of(&**storage, &manifest))?;
     if repaired.repaired > 0 {
         tracing::info!(pages = repaired.repaired, "repaired torn pages from the double-write area");
     }
-    let wal = Wal::open(environment.clone(), wal_options(builder.memory_budget))?;
+    let wal = Wal::open(environment.clone(), wal_options(options.memory_budget))?;
     let shared = Shared::new(environment, wal, double_write, parts.clock);
     let (progress, places) = (Arc::default(), Arc::default());
     let spaces = keyspaces_of(&shared, &parts.families, &manifest, &progress, &places)?;
@@ -119,7 +123,7 @@ fn recover(builder: &Builder, parts: Components, manifest: Manifest) -> Result<I
     spaces.values().try_for_each(|opened| opened.space.engine().recovered())?;
     progress.is_over();
     let spaces = spaces.into_values().map(|opened| opened.space).collect();
-    Ok(Inner::new(shared, parts.families, manifest, spaces, places, builder.durability))
+    Ok(DatabaseState::new(shared, parts.families, manifest, spaces, places, options.durability))
 }
 
 /// Removes orphans: files of an interrupted creation or drop, and of earlier sessions.
@@ -138,7 +142,7 @@ fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
         return Err(Error::corruption(Manifest::FILES[0], 0, what));
     }
     let known: HashSet<u32> = manifest.keyspaces.iter().map(|keyspace| keyspace.id).collect();
-    remove_files(storage, |file| match file.keyspace() {
+    files::remove(storage, |file| match file.keyspace() {
         Some(keyspace) => !known.contains(&keyspace),
         None => matches!(file, FileId::Scratch(_)),
     })
@@ -160,14 +164,7 @@ fn remove_unnamed(storage: &dyn Storage, spaces: &BTreeMap<u32, Opened>) -> Resu
         named.extend(opened.space.lazy.files()?.map(|files| (*id, files)));
     }
     let is_unnamed = |file: FileId| named.get(&file.keyspace()?).map(|files| !files.contains(&file));
-    remove_files(storage, |file| is_unnamed(file) == Some(true))
-}
-
-/// Removes the `unwanted` files, durably.
-pub(crate) fn remove_files(storage: &dyn Storage, unwanted: impl Fn(FileId) -> bool) -> Result<()> {
-    let files: Vec<FileId> = storage.list()?.into_iter().filter(|file| unwanted(*file)).collect();
-    files.iter().try_for_each(|file| storage.remove_if_there(*file))?;
-    if files.is_empty() { Ok(()) } else { storage.sync_dir() }
+    files::remove(storage, |file| is_unnamed(file) == Some(true))
 }
 
 /// Opens page files by identity; `None` for a missing one.
@@ -194,15 +191,15 @@ fn keyspaces_of(
 ) -> Result<BTreeMap<u32, Opened>> {
     let opened = |record: &KeyspaceRecord| {
         let KeyspaceRecord { id, name, engine, logged, unwritten, watermark, structure, blob } = record;
-        let family = database::family(families, engine)?;
-        let context = |settings: &[(String, String)]| database::context(shared, *id, *logged, settings);
+        let family = family(families, engine)?;
+        let with = |settings: &[(String, String)]| context(shared, *id, *logged, settings);
         let lazy = if *unwritten {
-            let settings = lazy::decode_settings(blob).map_err(|malformed| malformed.at(Manifest::FILES[0], 0))?;
-            LazyEngine::unwritten(family.clone(), context(&settings), progress.clone())
+            let settings = Settings::decode(blob).map_err(|malformed| malformed.at(Manifest::FILES[0], 0))?;
+            LazyEngine::unwritten(family.clone(), with(&settings), progress.clone())
         } else {
             LazyEngine::stored(
                 family.clone(),
-                context(&[]),
+                with(&[]),
                 progress.clone(),
                 EngineCheckpoint { structure: *structure, blob: blob.clone() },
             )

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use ecotone_engine::contract::{AnyEngine, Engine, EngineFactory, Hashed};
 
-use crate::{
-    Durability, Error, Result,
+use super::{
     gaps::{GapSlots, Gaps},
     lazy::LazyEngine,
 };
+use crate::{Durability, Error, Result};
 
 /// One keyspace inside an open database.
 #[derive(Debug)]

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use ecotone_substrate::lock_rank::{self, Wait};
 
-use crate::{Error, Result, database::Inner};
+use super::state::DatabaseState;
+use crate::{Error, Result};
 
 /// The longest wait, and the time between two attempts.
 const PATIENCE: Duration = Duration::from_secs(5);
 const TRY_AGAIN: Duration = Duration::from_millis(1);
 
-impl Inner {
+impl DatabaseState {
     /// Repeats `call` while it finds no memory, for a few seconds. A call that fails so must have done nothing and must
     /// hold nothing.
     ///
     /// # Errors
     /// The errors of `call`.
-    /// Those of the call.
     #[inline]
     pub(crate) fn retry_without_memory<T>(&self, mut call: impl FnMut() -> Result<T>) -> Result<T> {
         lock_rank::about_to_wait(Wait::Memory);

@@ -5,8 +5,8 @@
 //! The first use opens it.
 
 mod engine;
+mod first_record;
 mod kinds;
-mod settings;
 
 use std::{
     collections::HashSet,
@@ -24,7 +24,8 @@ use ecotone_substrate::{
 };
 use ecotone_sys::primitive::Mutex;
 
-pub(crate) use self::settings::{decode as decode_settings, encode as encode_settings, first_root};
+pub(crate) use self::first_record::first_root;
+use super::files;
 
 /// The most hints that an unwritten keyspace keeps.
 const MOST_HINTS: usize = 256;
@@ -172,7 +173,7 @@ impl LazyEngine {
         let (made, root) = self.family.create(self.context.clone()).inspect_err(|_| self.remove_files())?;
         // The files are durable now. All other log records of the keyspace come behind this one
         // (memory-and-keyspaces.md, invariant 4).
-        let body = encode_structure(keyspace, &settings::encode_first(&root.blob));
+        let body = encode_structure(keyspace, &first_record::encode(&root.blob));
         let placed = wal
             .reserve(ReservationKind::Structure, body.len())
             .map(|room| wal.append(room, RecordKind::Structure, &body, |_| ()));
@@ -211,7 +212,7 @@ impl LazyEngine {
     /// stays.
     fn remove_files(&self) {
         let (storage, keyspace) = (&*self.context.shared.storage, self.context.keyspace);
-        let _ = crate::recovery::remove_files(storage, |file| file.keyspace() == Some(keyspace));
+        let _ = files::remove(storage, |file| file.keyspace() == Some(keyspace));
     }
 
     /// The files of the keyspace, if they are known without the engine. `None` if the engine is open or must be.

@@ -1,0 +1,102 @@
+//! The options of an engine by name and value, and their encoding (`docs/format/manifest.md`). The manifest stores the
+//! settings of an unwritten keyspace in place of an engine checkpoint.
+
+use std::ops::Deref;
+
+use ecotone_substrate::codec::{Malformed, Reader, Writer};
+
+/// The most settings, and the most bytes of a name and of a value.
+const MOST: u64 = 64;
+const LONGEST: usize = 1024;
+
+/// Options of an engine by name and value, in the order in which they were set.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Settings(Vec<(String, String)>);
+
+/// The value of an option that is on or off.
+pub(super) fn switch(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
+}
+
+impl Settings {
+    /// Sets an option. The last value of an option counts.
+    pub(super) fn with(mut self, name: impl Into<String>, value: impl ToString) -> Self {
+        let (name, value) = (name.into(), value.to_string());
+        match self.0.iter_mut().find(|(there, _)| *there == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name, value)),
+        }
+        self
+    }
+
+    /// Sets all of these options.
+    pub(super) fn with_all(self, others: Settings) -> Self {
+        others.0.into_iter().fold(self, |settings, (name, value)| settings.with(name, value))
+    }
+
+    /// Encodes the settings.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.varint(self.0.len() as u64);
+        for (name, value) in &self.0 {
+            w.prefixed(name.as_bytes()).prefixed(value.as_bytes());
+        }
+        w.finish()
+    }
+
+    /// Decodes the output of [`encode`](Self::encode).
+    ///
+    /// # Errors
+    /// If the bytes are malformed.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        let count = r.varint()?;
+        if count > MOST {
+            return r.fail("a keyspace has too many settings");
+        }
+        let mut settings = Vec::new();
+        for _ in 0..count {
+            let (name, value) = (text(&mut r)?, text(&mut r)?);
+            settings.push((name, value));
+        }
+        r.finish()?;
+        Ok(Settings(settings))
+    }
+}
+
+impl Deref for Settings {
+    type Target = [(String, String)];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+fn text(r: &mut Reader<'_>) -> Result<String, Malformed> {
+    match std::str::from_utf8(r.prefixed(LONGEST)?) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => r.fail("a setting is not UTF-8"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_come_back_and_nothing_else_does() {
+        let settings = Settings::default().with("fill", "80").with("model", "");
+        let bytes = settings.encode();
+        assert_eq!(Settings::decode(&bytes).unwrap(), settings);
+        assert_eq!(Settings::decode(&Settings::default().encode()).unwrap(), Settings::default());
+        (0..bytes.len()).for_each(|cut| assert!(Settings::decode(&bytes[..cut]).is_err()));
+        assert!(Settings::decode(&[&bytes[..], &[0]].concat()).is_err());
+        assert!(Settings::decode(&[65]).is_err());
+    }
+
+    #[test]
+    fn the_last_value_of_an_option_counts() {
+        let twice = Settings::default().with("fill", 80).with("model", "greedy").with("fill", 90);
+        assert_eq!(twice, Settings::default().with("fill", 90).with("model", "greedy"));
+    }
+}
