@@ -17,19 +17,12 @@ use ecotone_substrate::{
     scheduler::{Priority, Tick},
     throttle::WriteThrottle,
 };
-use ecotone_sys::{
-    epoch,
-    primitive::{
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        thread,
-    },
-};
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{
     Hash,
     compact::{CompactionLimits, Compactor},
     install::Files,
-    log::Address,
 };
 
 /// The kinds of background work.
@@ -273,7 +266,7 @@ impl BackgroundController {
     #[cold]
     fn begin(self: &Arc<Self>) {
         let due = |work: &Work| match work {
-            Work::Grow => self.hash.table.is_crowded(),
+            Work::Grow => self.hash.chains.index.is_crowded(),
             Work::WriteOut => self.compactor().write_out_is_due(),
             Work::Compact => self.compactor().compaction_is_due(),
             Work::MergeBase => self.compactor().base_merge_is_due(),
@@ -302,7 +295,7 @@ impl BackgroundController {
         let context = self.files.context();
         let began = context.shared.clock.now_for_log();
         let done = match work {
-            Work::Grow => Ok(self.hash.grow_index()),
+            Work::Grow => Ok(self.hash.reservations.grow_index(&self.hash.chains)),
             Work::WriteOut => self.compactor().write_out_if_due(),
             Work::Compact => self.compactor().compact_if_due(),
             Work::MergeBase => self.compactor().merge_base_if_due(),
@@ -321,7 +314,7 @@ impl BackgroundController {
             Ok(true) => {
                 tracing::debug!(
                     keyspace = context.keyspace,
-                    hot_log = self.hash.log.bytes(),
+                    hot_log = self.hash.chains.log.bytes(),
                     deltas = self.hash.cold.runs().delta_bytes(),
                     base = self.hash.cold.runs().base_bytes(),
                     took = ?context.shared.clock.since(began),
@@ -359,28 +352,5 @@ impl BackgroundController {
             limits: self.limits,
             is_idle: self.idle.is_idle(),
         }
-    }
-}
-
-impl Hash {
-    /// Doubles the index while it is crowded and there is memory, unless another thread does. Returns whether it grew.
-    pub(crate) fn grow_index(&self) -> bool {
-        epoch::assert_unpinned();
-        let mut grown = false;
-        while self.table.is_crowded() && self.table.grow(|| self.lease_or_take(|| self.reservations.lease().ok())) {
-            grown = true;
-        }
-        grown
-    }
-
-    /// Frees the index entries of records truncated below `until`, and sweeps links to read-cache entries, once all
-    /// threads have seen the new BEGIN (hash-protocol.md, invariant 21).
-    pub(crate) fn clear_entries(&self, until: Address) {
-        while self.log.bounds().clearable() < until {
-            self.domain.drain();
-            thread::yield_now();
-        }
-        self.table.sweep(until);
-        self.clear_stale_links();
     }
 }

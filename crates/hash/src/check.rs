@@ -11,52 +11,50 @@ use super::{
     Hash,
     cold::Runs,
     install::Files,
-    log::{Address, PAGE},
+    log::{Address, HotLog, PAGE},
     walk::HashCursor,
 };
 
-impl Hash {
-    /// Reads and checks everything. Writers go on meanwhile.
-    pub(super) fn check(self: &Arc<Self>, files: &Files) -> Result<Check> {
-        let mut check = Check::default();
-        check.problems.extend(files.structure().check().err().map(str::to_owned));
-        self.check_pages(files, &mut check)?;
-        self.check_runs(files.environment(), &mut check)?;
-        let mut walk = HashCursor::new(self.clone());
-        check.count_records(|| Ok(walk.next()?.is_some()))?;
-        Ok(check)
-    }
+/// Reads and checks everything. Writers go on meanwhile.
+pub(super) fn check(hash: &Arc<Hash>, files: &Files) -> Result<Check> {
+    let mut check = Check::default();
+    check.problems.extend(files.structure().check().err().map(str::to_owned));
+    check_pages(&hash.chains.log, files, &mut check)?;
+    check_runs(hash, files.environment(), &mut check)?;
+    let mut walk = HashCursor::new(hash.clone());
+    check.count_records(|| Ok(walk.next()?.is_some()))?;
+    Ok(check)
+}
 
-    /// Checks the blocks, fences and tags of all runs.
-    pub(super) fn check_runs(&self, environment: &Environment, check: &mut Check) -> Result<()> {
-        let hash_of = |key: &[u8]| self.key(key).hash;
-        let blocks = Runs::check(|| self.cold.runs(), environment, &hash_of, &mut |error| check.add_problem(error))?;
-        check.pages += blocks;
-        Ok(())
-    }
+/// Checks the blocks, fences and tags of all runs.
+pub(super) fn check_runs(hash: &Hash, environment: &Environment, check: &mut Check) -> Result<()> {
+    let hash_of = |key: &[u8]| hash.chains.key(key).hash;
+    let blocks = Runs::check(|| hash.cold.runs(), environment, &hash_of, &mut |error| check.add_problem(error))?;
+    check.pages += blocks;
+    Ok(())
+}
 
-    /// Checks the pages that the log has on disk.
-    fn check_pages(&self, files: &Files, check: &mut Check) -> Result<()> {
-        let mut frame = files.environment().memory.lease_essential(Component::Frames, Size::Frame)?;
-        let (mut page, until) = (self.log.bounds().begin(), self.log.bounds().durable());
-        while page < until {
-            let checked = self.check_page(page, &mut frame);
-            // A page that has left the log meanwhile need not exist.
-            if let Err(error) = checked
-                && page >= self.log.bounds().begin()
-            {
-                check.add_problem(error)?;
-            }
-            check.pages += 1;
-            page = page.plus(PAGE);
+/// Checks the pages that the log has on disk.
+fn check_pages(log: &HotLog, files: &Files, check: &mut Check) -> Result<()> {
+    let mut frame = files.environment().memory.lease_essential(Component::Frames, Size::Frame)?;
+    let (mut page, until) = (log.bounds().begin(), log.bounds().durable());
+    while page < until {
+        let checked = check_page(log, page, &mut frame);
+        // A page that has left the log meanwhile need not exist.
+        if let Err(error) = checked
+            && page >= log.bounds().begin()
+        {
+            check.add_problem(error)?;
         }
-        Ok(())
+        check.pages += 1;
+        page = page.plus(PAGE);
     }
+    Ok(())
+}
 
-    fn check_page(&self, page: Address, frame: &mut [u8]) -> Result<()> {
-        let segment = self.log.segment(page)?;
-        segment.file().read(frame, segment.offset(page))?;
-        let parsed = segment.parse(page, frame)?;
-        parsed.records().try_for_each(|record| record.map(drop)).map_err(|malformed| segment.damaged(page, malformed))
-    }
+fn check_page(log: &HotLog, page: Address, frame: &mut [u8]) -> Result<()> {
+    let segment = log.segment(page)?;
+    segment.file().read(frame, segment.offset(page))?;
+    let parsed = segment.parse(page, frame)?;
+    parsed.records().try_for_each(|record| record.map(drop)).map_err(|malformed| segment.damaged(page, malformed))
 }

@@ -12,8 +12,8 @@ use ecotone_engine::{
 use ecotone_substrate::{Error, Result, Seq};
 
 use super::{
-    Hash, Sizes, background::BackgroundController, compact::CompactionLimits, install::Files,
-    walk::HashCursor as HashWalk,
+    Hash, Sizes, background::BackgroundController, check::check, compact::CompactionLimits, counters, flush::flush,
+    install::Files, walk::HashCursor as HashWalk,
 };
 
 /// A keyspace of an open database.
@@ -107,7 +107,7 @@ impl HashKeyspace {
     /// The checkpoint of the keyspace.
     pub(super) fn root(&self) -> Result<EngineCheckpoint> {
         let hash = &self.live()?.hash;
-        Ok(self.files.root(|| hash.log.bounds().durable()))
+        Ok(self.files.root(|| hash.chains.log.bounds().durable()))
     }
 }
 
@@ -130,7 +130,8 @@ impl Engine for HashKeyspace {
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
-        self.write_value(operation.value.is_some())?.admit(operation).map(Admission)
+        let hash = self.write_value(operation.value.is_some())?;
+        hash.reservations.admit(&hash.chains, operation).map(Admission)
     }
 
     fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
@@ -139,21 +140,21 @@ impl Engine for HashKeyspace {
         if !self.files.is_retired() {
             hash.apply(seq, operation, &self.files.environment().health);
         }
-        hash.give_back(admission.0);
+        hash.reservations.give_back(admission.0);
     }
 
     fn cancel(&self, admission: Admission) {
-        self.hash().give_back(admission.0);
+        self.hash().reservations.give_back(admission.0);
     }
 
     fn first_unflushed(&self) -> Option<Seq> {
-        self.hash().log.first_unflushed()
+        self.hash().chains.log.first_unflushed()
     }
 
     fn flush(&self, below: Seq) -> Result<()> {
         let flushed = self
             .live()
-            .and_then(|running| running.hash.flush(&self.files, below))
+            .and_then(|running| flush(&running.hash.chains.log, &running.hash.cold, &self.files, below))
             .and_then(|()| self.files.delete_obsolete());
         match flushed {
             // The keyspace was dropped during the flush, so nothing of it has to be kept.
@@ -192,20 +193,21 @@ impl Engine for HashKeyspace {
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
         // An acknowledged write is not refused, and replay is not throttled.
         self.live()?.background.call();
-        let admission = self.write()?.admit(operation).map(Admission)?;
+        let hash = self.write()?;
+        let admission = hash.reservations.admit(&hash.chains, operation).map(Admission)?;
         self.apply(admission, seq, operation);
         Ok(())
     }
 
     fn verify(&self) -> Result<Check> {
-        self.live()?.hash.check(&self.files)
+        check(&self.live()?.hash, &self.files)
     }
 
     fn stats(&self) -> Stats {
         let Running { hash, background } = self.running();
         let budget =
             self.files.budget().map(|budget| [("disk_limit_bytes", budget.limit()), ("disk_bytes", budget.used())]);
-        hash.stats().into_iter().chain(background.delays()).chain(budget.into_iter().flatten()).collect()
+        counters::stats(hash).into_iter().chain(background.delays()).chain(budget.into_iter().flatten()).collect()
     }
 
     fn mark_dropped(&self) {

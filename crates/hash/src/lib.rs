@@ -1,18 +1,20 @@
 //! The hash engine. A keyspace consists of a hot log of recent records, a hash index over it, a read cache of records
 //! that are often read from files, and a cold tier of runs in hash order (hash.md, hash-protocol.md,
 //! `docs/format/hash.md`).
+//!
+//! `Chains` are the part in memory: index, read cache and hot log. `Tier` is the cold tier. `Reservations` make space
+//! in memory, and a `Searcher` looks for a key in all places. The operations of a keyspace are in `operations.rs`. A
+//! `Compactor` moves records from the chains to the cold tier, and a `HashCursor` reads both.
 
 #![cfg_attr(all(test, feature = "loom"), expect(dead_code, reason = "the models use a part of it"))]
 
-mod append;
-mod apply;
 mod background;
 pub mod blob;
 mod budget;
+mod chains;
 mod check;
 pub mod cold;
 mod compact;
-mod conditional;
 mod counters;
 mod deletes;
 mod factory;
@@ -25,41 +27,35 @@ pub mod log;
 mod lookup;
 mod memory_share;
 mod memory_tuner;
-mod merge;
-mod modify;
 mod multi_get;
+mod operations;
 mod options;
-mod put;
 mod read_cache;
-mod reads;
 mod recovery;
 pub mod repair;
 mod reservations;
 pub mod structure;
 #[cfg(test)]
 mod tests;
-mod upsert;
 mod walk;
 
 use std::sync::Arc;
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, memory::CacheComponents};
 use ecotone_sys::{
     epoch::Domain,
     primitive::atomic::{AtomicBool, Ordering},
 };
 
 use self::{
+    chains::Chains,
     cold::{Runs, Tier},
     counters::Counts,
     deletes::TombstoneCounter,
     index::Index,
     install::Files,
-    key::Key,
     log::{Address, HotLog},
-    memory_share::MemoryShare,
-    memory_tuner::MemoryTuner,
-    read_cache::ReadCache,
+    lookup::Searcher,
     reservations::Reservations,
 };
 pub use self::{
@@ -70,15 +66,12 @@ pub use self::{
 /// The records of one keyspace.
 #[derive(Debug)]
 pub(crate) struct Hash {
-    seed: u64,
-    domain: Arc<Domain>,
-    log: HotLog,
-    table: Index,
-    read_cache: ReadCache,
+    /// The records in memory, and the chains that continue on disk.
+    chains: Chains,
+    /// The older records, on disk.
     cold: Tier,
+    /// Makes space in memory for new records.
     reservations: Reservations,
-    memory_share: MemoryShare,
-    memory_tuner: MemoryTuner,
     counts: Counts,
     deletes: TombstoneCounter,
     /// Whether the keyspace was used since the last tick.
@@ -106,30 +99,36 @@ impl Hash {
     /// A keyspace over a log whose records are not in the index yet. Keys are hashed with the seed of their database.
     fn over(files: &Arc<Files>, log: HotLog, runs: Runs, sizes: Sizes) -> Result<Hash> {
         let (environment, domain) = (files.environment(), &files.context().shared.domain);
-        let room = Reservations::new(&environment.memory, files.clone());
-        Hash::of(domain, environment.database, log, runs, room, sizes)
+        let reservations = Reservations::new(&environment.memory, files.clone());
+        Hash::of(domain, environment.database, log, runs, reservations, sizes)
     }
 
-    fn of(domain: &Arc<Domain>, seed: u64, log: HotLog, runs: Runs, room: Reservations, sizes: Sizes) -> Result<Hash> {
-        let table = Index::new(domain, sizes.bucket_bits, room.lease_all(Index::bytes(sizes.bucket_bits))?);
-        let copies = ReadCache::new(domain, &room.memory, sizes.copies);
-        let (cold, part, split) =
-            (Tier::new(domain, runs), MemoryShare::of(sizes), MemoryTuner::new(&room.memory, sizes.frames));
+    fn of(
+        domain: &Arc<Domain>,
+        seed: u64,
+        log: HotLog,
+        runs: Runs,
+        reservations: Reservations,
+        sizes: Sizes,
+    ) -> Result<Hash> {
+        let index = Index::new(domain, sizes.bucket_bits, reservations.lease_all(Index::bytes(sizes.bucket_bits))?);
+        let chains = Chains::new(domain, seed, log, index, &reservations.memory, sizes);
         let (counts, deletes, used) = Default::default();
-        Ok(Hash {
-            seed,
-            domain: domain.clone(),
-            log,
-            table,
-            read_cache: copies,
-            cold,
-            reservations: room,
-            memory_share: part,
-            memory_tuner: split,
-            counts,
-            deletes,
-            used,
-        })
+        Ok(Hash { chains, cold: Tier::new(domain, runs), reservations, counts, deletes, used })
+    }
+
+    /// Joins the caches that share the memory budget.
+    fn join(self: &Arc<Self>) {
+        let (counted, shrunk) = (Arc::downgrade(self), Arc::downgrade(self));
+        let held = CacheComponents::Counted(Box::new(move || counted.upgrade().map_or(0, |hash| hash.chains.held())));
+        let shrink = Box::new(move |bytes| shrunk.upgrade().map_or(0, |hash| hash.chains.shrink_read_cache(bytes)));
+        self.chains.memory_share.join(self.reservations.memory.join(held, shrink), &self.chains.log);
+    }
+
+    /// Searches in memory and on disk.
+    #[inline]
+    fn searcher(&self) -> Searcher<'_> {
+        Searcher { chains: &self.chains, cold: &self.cold, reservations: &self.reservations }
     }
 
     /// Marks the keyspace as used.
@@ -140,8 +139,11 @@ impl Hash {
         }
     }
 
+    /// Marks the keyspace as used, and counts reads and writes.
     #[inline]
-    fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        Key::new(bytes, self.seed)
+    fn count_uses(&self, more: usize) {
+        self.touch();
+        let Chains { log, read_cache, memory_share, .. } = &self.chains;
+        memory_share.count_uses(more, log, read_cache);
     }
 }

@@ -4,15 +4,14 @@
 use std::sync::Arc;
 
 use ecotone_substrate::{Result, environment::Environment, memory::Component, table::FileIdentity};
-use ecotone_sys::{chunk::Size, epoch::Pin};
+use ecotone_sys::chunk::Size;
 
 use super::{
     Compaction, Hash, Sizes,
     cold::Runs,
     compact::{CompactionLimits, Compactor},
     install::Files,
-    log::{Address, HeaderKind, HotLog, Link, PAGE, Segment},
-    reservations::{NeedsSpace, Retryable},
+    log::{Address, HeaderKind, HotLog, PAGE, Segment},
     structure::{FileRef, HashManifest, LogFile},
 };
 
@@ -49,7 +48,7 @@ impl Hash {
         let log = HotLog::reopen(domain, (structure.begin, structure.durable), segments, sizes.frames);
         let runs = open_runs(files.environment(), &structure, |file| files.file_name(file))?;
         let hash = Hash::over(files, log, runs, sizes)?;
-        hash.log.resume(files.environment(), hash.reservations.first_frame()?)?;
+        hash.chains.log.resume(files.environment(), hash.reservations.first_frame()?)?;
         // Compaction by lookup needs less memory than by scan.
         let limits = CompactionLimits { compaction: Compaction::Lookup, ..limits };
         hash.link_all(
@@ -64,9 +63,9 @@ impl Hash {
     fn link_all(&self, compactor: &Compactor<'_>, until: Address) -> Result<()> {
         let memory = &compactor.environment.memory;
         let mut window = memory.lease_essential(Component::Frames, Size::Slab)?;
-        let (mut at, mut is_short, mut records) = (self.log.bounds().begin(), false, Vec::new());
+        let (mut at, mut is_short, mut records) = (self.chains.log.bounds().begin(), false, Vec::new());
         while at < until {
-            let segment = self.log.segment(at)?;
+            let segment = self.chains.log.segment(at)?;
             let end = until.min(segment.end()).min(at.plus(window.len() as u64));
             let read = &mut window[..(end.get() - at.get()) as usize];
             segment.file().read(read, segment.offset(at))?;
@@ -74,7 +73,7 @@ impl Hash {
                 self.link_page(&segment, at.plus(number * PAGE), page, &mut records)?;
             }
             // No other thread grows the index yet, and it has overflow buckets for a limited number of entries only.
-            self.grow_index();
+            self.reservations.grow_index(&self.chains);
             at = end;
             if !is_short && memory.used(&[Component::HashIndex]) >= memory.budget() / 8 * LARGE {
                 match compactor.compact_below(at) {
@@ -96,13 +95,13 @@ impl Hash {
         records: &mut Vec<(u64, Address)>,
     ) -> Result<()> {
         records.clear();
-        let pin = self.domain.pin();
+        let pin = self.chains.domain.pin();
         for record in segment.parse(page, read)?.records() {
             let (address, record) = record.map_err(|malformed| segment.damaged(page, malformed))?;
             if record.kind != HeaderKind::Invalid {
                 self.deletes.count(record.kind == HeaderKind::Tombstone);
-                let hash = self.key(record.key).hash;
-                self.table.prefetch(hash, &pin);
+                let hash = self.chains.key(record.key).hash;
+                self.chains.index.prefetch(hash, &pin);
                 records.push((hash, address));
             }
         }
@@ -112,19 +111,12 @@ impl Hash {
 
     fn link(&self, hash: u64, address: Address) -> Result<()> {
         loop {
-            let linked = self.try_to_link(hash, address, &self.domain.pin());
+            let linked = self.chains.try_to_link(hash, address, &self.chains.domain.pin());
             match linked {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                Err(lack) => self.satisfy(lack)?,
+                Err(lack) => self.reservations.satisfy(&self.chains, lack)?,
             }
         }
-    }
-
-    /// Makes a record the head of its chain, in which it has the highest address. Returns whether the entry could be
-    /// changed.
-    fn try_to_link(&self, hash: u64, address: Address, pin: &Pin<'_>) -> Retryable<bool> {
-        let found = self.table.find_or_insert(hash, pin).ok_or(NeedsSpace::Bucket)?;
-        Ok(found.place.exchange(found.entry, found.entry.with_link(Link::to(address))).is_ok())
     }
 }

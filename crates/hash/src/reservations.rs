@@ -1,5 +1,9 @@
 //! Reservations of memory for appends: frames ahead of the log's end, and overflow buckets (hash-protocol.md, invariant
 //! 10).
+//!
+//! An operation works under a pin, so it does not wait. If it lacks space it says which ([`NeedsSpace`]), and its
+//! caller drops the pin and has [`Reservations`] make the space: from the memory budget, from a cache, or by the
+//! eviction of the oldest frames of the hot log.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,6 +11,7 @@ use ecotone_engine::contract::Operation;
 use ecotone_substrate::{
     Error, Result, limits,
     memory::{Component, Memory},
+    metrics::Counter,
 };
 use ecotone_sys::{
     chunk::{Block, Size},
@@ -19,7 +24,7 @@ use ecotone_sys::{
 };
 
 use super::{
-    Hash,
+    chains::Chains,
     log::{Address, FRAME, HotLog, PAGE, PAGE_HEADER, Record},
 };
 
@@ -87,14 +92,17 @@ pub(super) struct Reservations {
     /// Bytes of hot log reserved for operations that are admitted and not applied, and the number of these operations.
     pub(super) reserved_bytes: AtomicU64,
     pub(super) promised_operations: AtomicU64,
+    /// Times that frames of the hot log had to be written to free memory, since compaction was behind.
+    pub(super) forced_evictions: Counter,
 }
 
 impl Reservations {
     /// Reservations from this memory budget; `outlet` keeps pages that leave memory.
     pub(super) fn new(memory: &Arc<Memory>, outlet: Arc<dyn EvictionTarget>) -> Reservations {
         let [reserved_bytes, promised_operations] = std::array::from_fn(|_| AtomicU64::new(0));
-        let (making, spare, grown) = (Mutex::new(()), Arc::default(), AtomicBool::new(false));
-        Reservations { memory: memory.clone(), outlet, making, spare, grown, reserved_bytes, promised_operations }
+        let (memory, making, spare, grown) = (memory.clone(), Mutex::new(()), Arc::default(), AtomicBool::new(false));
+        let forced_evictions = Counter::default();
+        Reservations { memory, outlet, making, spare, grown, reserved_bytes, promised_operations, forced_evictions }
     }
 
     /// Records that memory or index entries were taken.
@@ -161,33 +169,31 @@ impl Reservations {
     fn refused(&self, what: &'static str) -> Error {
         Error::Memory { what, budget: self.memory.budget() as u64 }
     }
-}
 
-impl Hash {
     /// Makes the space that an operation lacked, unless another thread has done so meanwhile.
-    pub(super) fn satisfy(&self, lack: NeedsSpace) -> Result<()> {
+    pub(super) fn satisfy(&self, chains: &Chains, lack: NeedsSpace) -> Result<()> {
         epoch::assert_unpinned();
-        let _making = self.reservations.making.lock();
-        self.reservations.has_taken();
+        let _making = self.making.lock();
+        self.has_taken();
         match lack {
-            NeedsSpace::Frame => self.make_frames(2 * LARGEST + PAGE_HEADER),
-            NeedsSpace::Bucket => self.make_buckets(1),
+            NeedsSpace::Frame => self.make_frames(chains, 2 * LARGEST + PAGE_HEADER),
+            NeedsSpace::Bucket => self.make_buckets(chains, 1),
         }
     }
 
     /// Reserves frames for `bytes` bytes ahead of the log's end.
-    fn make_frames(&self, bytes: u64) -> Result<()> {
+    fn make_frames(&self, chains: &Chains, bytes: u64) -> Result<()> {
         // If the ring is full, the oldest frame is evicted for the next one.
-        let covered = self.cover(bytes, || self.next_frame().map(Some), || self.evict_oldest())?;
-        if covered { Ok(()) } else { Err(self.reservations.refused(HOT_LOG)) }
+        let covered = self.cover(chains, bytes, || self.next_frame(chains).map(Some), || self.evict_oldest(chains))?;
+        if covered { Ok(()) } else { Err(self.refused(HOT_LOG)) }
     }
 
     /// Reserves one page more ahead of the log's end, if there is a block for that at once. Returns whether it is
     /// reserved.
-    pub(super) fn try_to_make_frames(&self) -> bool {
+    pub(super) fn try_to_make_frames(&self, chains: &Chains) -> bool {
         epoch::assert_unpinned();
-        let Some(_making) = self.reservations.making.try_lock() else { return false };
-        matches!(self.cover(2 * PAGE, || Ok(self.frame_at_once()), || Ok(false)), Ok(true))
+        let Some(_making) = self.making.try_lock() else { return false };
+        matches!(self.cover(chains, 2 * PAGE, || Ok(self.frame_at_once(chains)), || Ok(false)), Ok(true))
     }
 
     /// Reserves frames for `bytes` bytes ahead of the log's end, with blocks from `next`, until that returns none. If
@@ -195,14 +201,15 @@ impl Hash {
     /// reserved.
     fn cover(
         &self,
+        chains: &Chains,
         bytes: u64,
         next: impl Fn() -> Result<Option<Block>>,
         make_way: impl Fn() -> Result<bool>,
     ) -> Result<bool> {
-        while self.log.ahead() < bytes {
+        while chains.log.ahead() < bytes {
             let Some(block) = next()? else { return Ok(false) };
-            if let Err(block) = self.log.grow(block) {
-                self.reservations.spare.lock().push(block);
+            if let Err(block) = chains.log.grow(block) {
+                self.spare.lock().push(block);
                 if !make_way()? {
                     return Ok(false);
                 }
@@ -212,79 +219,122 @@ impl Hash {
     }
 
     /// A block for the next frame, if the keyspace may have one more and there is one without waiting.
-    fn frame_at_once(&self) -> Option<Block> {
-        if self.frames_in_memory() >= self.memory_share.hot() {
+    fn frame_at_once(&self, chains: &Chains) -> Option<Block> {
+        if chains.log.frames_in_memory() >= chains.memory_share.hot() {
             return None;
         }
-        let spare = self.reservations.spare.lock().pop();
-        spare.or_else(|| self.lease_or_take(|| self.reservations.memory.lease(Component::HotLog, BLOCK)))
+        let spare = self.spare.lock().pop();
+        spare.or_else(|| chains.lease_or_take(|| self.memory.lease(Component::HotLog, BLOCK)))
     }
 
-    fn make_buckets(&self, count: u64) -> Result<()> {
+    fn make_buckets(&self, chains: &Chains, count: u64) -> Result<()> {
         for _ in 0..LOOKS_FOR_A_BLOCK {
-            if self.table.overflow_left() >= count {
+            if chains.index.overflow_left() >= count {
                 return Ok(());
             }
-            let block = self.block(|| true, || self.reservations.lease().ok())?;
+            let block = self.block(chains, || true, || self.lease().ok())?;
             // An index at its limit of overflow buckets has to grow, unless another thread is growing it.
-            if self.table.add_overflow(block).is_err() && !self.grow_index() {
+            if chains.index.add_overflow(block).is_err() && !self.grow_index(chains) {
                 thread::sleep(LOOK_AGAIN);
             }
         }
-        Err(self.reservations.refused(INDEX))
+        Err(self.refused(INDEX))
+    }
+
+    /// Doubles the index while it is crowded and there is memory, unless another thread does. Returns whether it grew.
+    pub(super) fn grow_index(&self, chains: &Chains) -> bool {
+        epoch::assert_unpinned();
+        let mut grown = false;
+        while chains.index.is_crowded() && chains.index.grow(|| chains.lease_or_take(|| self.lease().ok())) {
+            grown = true;
+        }
+        grown
     }
 
     /// A block for the next frame.
-    fn next_frame(&self) -> Result<Block> {
-        self.rebalance();
-        let none_can_leave = || self.log.bounds().head().frame() >= self.log.tail().frame();
+    fn next_frame(&self, chains: &Chains) -> Result<Block> {
+        chains.memory_share.rebalance(&chains.log);
+        let none_can_leave = || chains.log.bounds().head().frame() >= chains.log.tail().frame();
         let lease = || match none_can_leave() {
-            true => self.reservations.first_frame().ok(),
-            false => self.reservations.memory.lease(Component::HotLog, BLOCK),
+            true => self.first_frame().ok(),
+            false => self.memory.lease(Component::HotLog, BLOCK),
         };
-        self.block(|| none_can_leave() || self.frames_in_memory() < self.memory_share.hot(), lease)
+        self.block(chains, || none_can_leave() || chains.log.frames_in_memory() < chains.memory_share.hot(), lease)
     }
 
     /// A block from `lease`, for which a cache gives one back if necessary, or the block of a frame that leaves memory.
     /// None is taken while `may` is false. Waits for frames that are about to leave memory, and for memory that others
     /// hold for a while.
-    fn block(&self, may: impl Fn() -> bool, lease: impl Fn() -> Option<Block>) -> Result<Block> {
+    fn block(&self, chains: &Chains, may: impl Fn() -> bool, lease: impl Fn() -> Option<Block>) -> Result<Block> {
         for look in 0..LOOKS {
-            self.domain.drain();
+            chains.domain.drain();
             // A spare block that may not be used goes back to the budget.
-            let spare = self.reservations.spare.lock().pop();
+            let spare = self.spare.lock().pop();
             if may()
-                && let Some(block) = spare.or_else(|| self.lease_or_take(&lease))
+                && let Some(block) = spare.or_else(|| chains.lease_or_take(&lease))
             {
                 return Ok(block);
             }
             // A truncation may have freed the frames that were to leave.
-            if look % LOOKS_BETWEEN_SPILLS > 0 || !self.evict_oldest()? {
+            if look % LOOKS_BETWEEN_SPILLS > 0 || !self.evict_oldest(chains)? {
                 thread::sleep(LOOK_AGAIN);
             }
         }
-        Err(self.reservations.refused(HOT_LOG))
+        Err(self.refused(HOT_LOG))
     }
 
     /// Evicts the oldest frames. False if only the frame at the end of the log is left.
-    fn evict_oldest(&self) -> Result<bool> {
-        let (oldest, last) = (self.log.bounds().head().frame(), self.log.tail().frame());
+    fn evict_oldest(&self, chains: &Chains) -> Result<bool> {
+        let (oldest, last) = (chains.log.bounds().head().frame(), chains.log.tail().frame());
         if oldest >= last {
             return Ok(false);
         }
-        self.counts.evictions_forced.increment();
-        self.evict_below(Address::of_frame(oldest + (last - oldest).div_ceil(EVICTED_PART).min(EVICTED_MOST)))?;
+        self.forced_evictions.increment();
+        let until = Address::of_frame(oldest + (last - oldest).div_ceil(EVICTED_PART).min(EVICTED_MOST));
+        self.evict_below(&chains.log, until)?;
         Ok(true)
     }
 
     /// Evicts the frames wholly below page boundary `until`, which is not above TAIL, after their pages are frozen and
     /// written.
-    pub(super) fn evict_below(&self, until: Address) -> Result<()> {
-        self.log.freeze(until);
-        self.reservations.outlet.write_out(&self.log, until)?;
-        let spare = self.reservations.spare.clone();
-        self.log.evict(until, move |block| spare.lock().push(block));
+    pub(super) fn evict_below(&self, log: &HotLog, until: Address) -> Result<()> {
+        log.freeze(until);
+        self.outlet.write_out(log, until)?;
+        let spare = self.spare.clone();
+        log.evict(until, move |block| spare.lock().push(block));
         Ok(())
+    }
+
+    /// Reserves all that an operation of a logged keyspace needs, so that applying it neither waits nor fails. Returns
+    /// the reserved bytes of hot log.
+    pub(super) fn admit(&self, chains: &Chains, operation: Operation<'_>) -> Result<u64> {
+        let credit = record_reservation(operation);
+        // The reservation is added first: a thread that reads the log's end afterwards sees too large a sum rather than
+        // too small a one.
+        self.reserved_bytes.fetch_add(credit, Ordering::SeqCst);
+        self.promised_operations.fetch_add(1, Ordering::SeqCst);
+        self.fulfil_reservations(chains).inspect_err(|_| self.give_back(credit))?;
+        Ok(credit)
+    }
+
+    /// Releases the reservation of an operation.
+    pub(super) fn give_back(&self, credit: u64) {
+        self.reserved_bytes.fetch_sub(credit, Ordering::SeqCst);
+        self.promised_operations.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn fulfil_reservations(&self, chains: &Chains) -> Result<()> {
+        let bytes = || self.reserved_bytes.load(Ordering::SeqCst) + MARGIN;
+        let operations = || self.promised_operations.load(Ordering::SeqCst);
+        let has_buckets = |left: u64| operations() <= left || chains.index.most_overflow(operations()) <= left;
+        if bytes() <= chains.log.ahead() && has_buckets(chains.index.overflow_left()) {
+            return Ok(());
+        }
+        epoch::assert_unpinned();
+        let _making = self.making.lock();
+        self.has_taken();
+        self.make_frames(chains, bytes())?;
+        self.make_buckets(chains, chains.index.most_overflow(operations()))
     }
 }
 
@@ -294,38 +344,4 @@ impl Hash {
 fn record_reservation(operation: Operation<'_>) -> u64 {
     let bytes = Record::bytes(Record::capacity_for(operation.key.len() + operation.value.map_or(0, <[u8]>::len)));
     bytes + if bytes < LARGE { bytes / SMALL_PART } else { bytes + PAGE_HEADER }
-}
-
-impl Hash {
-    /// Reserves all that an operation of a logged keyspace needs, so that applying it neither waits nor fails. Returns
-    /// the reserved bytes of hot log.
-    pub(super) fn admit(&self, operation: Operation<'_>) -> Result<u64> {
-        let credit = record_reservation(operation);
-        // The reservation is added first: a thread that reads the log's end afterwards sees too large a sum rather than
-        // too small a one.
-        self.reservations.reserved_bytes.fetch_add(credit, Ordering::SeqCst);
-        self.reservations.promised_operations.fetch_add(1, Ordering::SeqCst);
-        self.fulfil_reservations().inspect_err(|_| self.give_back(credit))?;
-        Ok(credit)
-    }
-
-    /// Releases the reservation of an operation.
-    pub(super) fn give_back(&self, credit: u64) {
-        self.reservations.reserved_bytes.fetch_sub(credit, Ordering::SeqCst);
-        self.reservations.promised_operations.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    fn fulfil_reservations(&self) -> Result<()> {
-        let bytes = || self.reservations.reserved_bytes.load(Ordering::SeqCst) + MARGIN;
-        let operations = || self.reservations.promised_operations.load(Ordering::SeqCst);
-        let has_buckets = |left: u64| operations() <= left || self.table.most_overflow(operations()) <= left;
-        if bytes() <= self.log.ahead() && has_buckets(self.table.overflow_left()) {
-            return Ok(());
-        }
-        epoch::assert_unpinned();
-        let _making = self.reservations.making.lock();
-        self.reservations.has_taken();
-        self.make_frames(bytes())?;
-        self.make_buckets(self.table.most_overflow(operations()))
-    }
 }

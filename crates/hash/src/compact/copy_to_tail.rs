@@ -3,9 +3,8 @@
 
 use super::{Compactor, Region};
 use crate::{
-    Hash,
+    chains::{Newest, SearchDepth},
     log::{Address, Record},
-    lookup::{Newest, SearchDepth},
 };
 
 /// At most one part in this many of a compacted region is kept, so that compaction always frees as much.
@@ -20,20 +19,18 @@ impl Compactor<'_> {
         }
         let mut left = region.bytes() / KEPT_PART;
         for page in region.pages() {
-            if left == 0 || !self.hash.try_to_make_frames() {
+            if left == 0 || !self.hash.reservations.try_to_make_frames(&self.hash.chains) {
                 return;
             }
-            left = left.saturating_sub(self.hash.keep_used_of(page));
+            left = left.saturating_sub(self.keep_used_of(page));
         }
     }
-}
 
-impl Hash {
     /// Appends the changed records of a page again. Returns their bytes.
     fn keep_used_of(&self, page: Address) -> u64 {
-        let (pin, mut key, mut value) = (self.domain.pin(), Vec::new(), Vec::new());
+        let (pin, mut key, mut value) = (self.hash.chains.domain.pin(), Vec::new(), Vec::new());
         let mut kept = 0;
-        for (address, record) in self.log.page(page, &pin) {
+        for (address, record) in self.hash.chains.log.page(page, &pin) {
             let state = record.state();
             if state.sealed() || !state.was_changed() || !state.has_value() {
                 continue;
@@ -41,12 +38,12 @@ impl Hash {
             record.read_key(&mut key);
             record.read(&mut value);
             // This is an update with the current value (hash-protocol.md, invariant 6).
-            let reach = SearchDepth::whole(self.log.bounds().begin());
+            let reach = SearchDepth::whole(self.hash.chains.log.bounds().begin());
             let other = |newest: Newest<'_>| !matches!(newest, Newest::Here(at, _) if at == address);
-            match self.append_unless(&self.key(&key), Some(&value), reach, &pin, other) {
+            match self.hash.chains.append_unless(&self.hash.chains.key(&key), Some(&value), reach, &pin, other) {
                 Ok(Some(_)) => {
                     kept += Record::bytes(record.capacity());
-                    self.counts.kept.increment();
+                    self.hash.counts.kept.increment();
                 }
                 Ok(None) => {}
                 Err(_) => break,

@@ -61,7 +61,7 @@ impl Compactor<'_> {
     ) -> Result<()> {
         let (hash, place, copied) = near.next();
         self.read(living, reference, frame, copied)?;
-        (*hash, *place) = (self.hash.key(copied.key()).hash, reference.place());
+        (*hash, *place) = (self.hash.chains.key(copied.key()).hash, reference.place());
         Ok(())
     }
 }

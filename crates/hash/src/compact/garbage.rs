@@ -13,7 +13,7 @@ impl Compactor<'_> {
             let bytes = runs.base_bytes() + runs.delta_bytes() + hot;
             let (in_log, in_deltas) = (self.deletes(), runs.delta_tombstones());
             let values = runs.base_records() + runs.delta_records().saturating_sub(in_deltas);
-            let values = values + self.hash.table.entries().saturating_sub(in_log);
+            let values = values + self.hash.chains.index.entries().saturating_sub(in_log);
             let tombstones = in_log + in_deltas;
             let hidden = bytes as f64 * tombstones.min(values) as f64 / values.max(1) as f64;
             tombstones > MIN_TOMBSTONES
@@ -28,6 +28,6 @@ impl Compactor<'_> {
 
     /// Estimated number of tombstones in the hot log.
     fn deletes(&self) -> u64 {
-        self.hash.deletes.since(self.hash.log.bounds().begin().get()).min(self.hot_bytes() / TOMBSTONE)
+        self.hash.deletes.since(self.hash.chains.log.bounds().begin().get()).min(self.hot_bytes() / TOMBSTONE)
     }
 }

@@ -20,11 +20,10 @@ use super::{
     sorter::{Reference, Sorter},
 };
 use crate::{
-    Hash,
+    chains::{Newest, SearchDepth},
     cold::record_bytes,
     key::Key,
     log::{Address, HeaderKind, PAGE_HEADER, Page},
-    lookup::{Newest, SearchDepth},
 };
 
 /// The live records of a region.
@@ -64,13 +63,11 @@ impl Compactor<'_> {
         let (memory, promised) = (&self.environment.memory, self.promised());
         let (mut living, mut found, mut frame) = (LiveRecords::new(region, None), Vec::new(), None);
         for page in region.pages() {
-            if !self.hash.judge(page, region.until, promised, &mut found) {
-                self.with_page(page, &mut frame, |read| {
-                    self.hash.judge_stored(read, region.until, promised, &mut found)
-                })?;
+            if !self.judge(page, region.until, promised, &mut found) {
+                self.with_page(page, &mut frame, |read| self.judge_stored(read, region.until, promised, &mut found))?;
             }
             for Found { hash, address, bytes } in found.drain(..) {
-                self.hash.memory_tuner.take(hash);
+                self.hash.chains.memory_share.tuner.take(hash);
                 living.push(memory, hash, region.place(address), bytes)?;
             }
         }
@@ -81,18 +78,18 @@ impl Compactor<'_> {
     /// them. The returned region ends there.
     pub(super) fn live_on_disk(&self, region: Region) -> Result<LiveRecords> {
         let (memory, promised) = (&self.environment.memory, self.promised());
-        let mut windows = Windows::new(self.environment, &self.hash.log, region)?;
+        let mut windows = Windows::new(self.environment, &self.hash.chains.log, region)?;
         let (mut copies, mut living, mut found) = (RecordBuffer::default(), LiveRecords::new(region, None), Vec::new());
         while let Some(window) = windows.next()? {
             for page in window.pages() {
                 let read = window.page(page)?;
-                let judged = self.hash.judge_stored(&read, window.until(), promised, &mut found);
+                let judged = self.judge_stored(&read, window.until(), promised, &mut found);
                 judged.map_err(|e| window.damaged(page, e))?;
                 for Found { hash, address, bytes } in found.drain(..) {
                     let stored = read.record(address).map_err(|e| window.damaged(page, e))?;
                     let place =
                         copies.push(memory, stored.key, (stored.kind == HeaderKind::Value).then_some(stored.value))?;
-                    self.hash.memory_tuner.take(hash);
+                    self.hash.chains.memory_share.tuner.take(hash);
                     living.push(memory, hash, place, bytes)?;
                 }
             }
@@ -119,7 +116,7 @@ impl Compactor<'_> {
             return Ok(());
         }
         let address = living.region.address(reference.place());
-        if self.hash.copy(address, copied) {
+        if self.copy(address, copied) {
             return Ok(());
         }
         self.with_page(address.page(), frame, |page| {
@@ -140,31 +137,29 @@ impl Compactor<'_> {
             Some(frame) => frame,
             None => frame.insert(self.environment.memory.lease_essential(Component::Frames, Size::Frame)?),
         };
-        let segment = self.hash.log.segment(page)?;
+        let segment = self.hash.chains.log.segment(page)?;
         segment.file().read(frame, segment.offset(page))?;
         look(&segment.parse(page, frame)?).map_err(|e| segment.damaged(page, e))
     }
-}
 
-impl Hash {
     /// Finds the live records of a page below SAFE, when all below `until` leaves the log. Returns false and finds
     /// nothing if the frame has left memory.
     fn judge(&self, page: Address, until: Address, promised: DurabilityPromise, found: &mut Vec<Found>) -> bool {
-        let (pin, mut bytes) = (self.domain.pin(), Vec::new());
-        for (address, record) in self.log.page(page, &pin) {
+        let (pin, mut bytes) = (self.hash.chains.domain.pin(), Vec::new());
+        for (address, record) in self.hash.chains.log.page(page, &pin) {
             // Below SAFE a record is locked only to be sealed, which changes nothing that is read here.
             let state = record.state();
             if state.kind() == HeaderKind::Invalid {
                 continue;
             }
             record.read_key(&mut bytes);
-            let key = self.key(&bytes);
+            let key = self.hash.chains.key(&bytes);
             if self.is_live(&key, address, until, promised, &pin) {
                 found.push(Found { hash: key.hash, address, bytes: record_bytes(state.key_len(), state.value_len()) });
             }
         }
         // Frames only leave: if the frame is still there, the whole page was.
-        let there = self.log.record(page.plus(PAGE_HEADER), &pin).is_some();
+        let there = self.hash.chains.log.record(page.plus(PAGE_HEADER), &pin).is_some();
         if !there {
             found.clear();
         }
@@ -179,13 +174,13 @@ impl Hash {
         promised: DurabilityPromise,
         found: &mut Vec<Found>,
     ) -> result::Result<(), Malformed> {
-        let pin = self.domain.pin();
+        let pin = self.hash.chains.domain.pin();
         for record in page.records() {
             let (address, stored) = record?;
             if stored.kind == HeaderKind::Invalid {
                 continue;
             }
-            let key = self.key(stored.key);
+            let key = self.hash.chains.key(stored.key);
             if self.is_live(&key, address, until, promised, &pin) {
                 let bytes = record_bytes(stored.key.len(), stored.value.len());
                 found.push(Found { hash: key.hash, address, bytes });
@@ -203,9 +198,9 @@ impl Hash {
         promised: DurabilityPromise,
         pin: &Pin<'_>,
     ) -> bool {
-        let start = self.start(key, pin);
+        let start = self.hash.chains.start(key, pin);
         let reach = SearchDepth { begin: start.begin, floor: address.plus(WORD as u64) };
-        match self.newest(key, start.hot, reach, pin) {
+        match self.hash.chains.newest(key, start.hot, reach, pin) {
             Newest::Here(newest, _) => !promised.may_drop(address, newest, until),
             // There is none in memory, or none is known.
             Newest::OnDisk(_) | Newest::Nowhere => true,
@@ -214,8 +209,8 @@ impl Hash {
 
     /// Copies a record below SAFE. False if its frame has left memory.
     fn copy(&self, address: Address, copied: &mut RecordCopy) -> bool {
-        let pin = self.domain.pin();
-        let Some(record) = self.log.record(address, &pin) else { return false };
+        let pin = self.hash.chains.domain.pin();
+        let Some(record) = self.hash.chains.log.record(address, &pin) else { return false };
         copied.fill(|key, value| {
             let state = record.read(value);
             record.read_key(key);

@@ -105,7 +105,7 @@ impl Compactor<'_> {
     ) -> Result<()> {
         let hashes = stretch.hashes();
         let windows = self.windows(&runs, &hashes)?;
-        let hash_of = |key: &[u8]| self.hash.key(key).hash;
+        let hash_of = |key: &[u8]| self.hash.chains.key(key).hash;
         let cursors =
             runs.into_iter().zip(windows).map(|(run, window)| Cursor::new(run, hashes.clone(), window)).collect();
         MergingCursor::new(cursors, &hash_of)?.each(take)

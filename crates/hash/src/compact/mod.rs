@@ -113,12 +113,12 @@ impl Compactor<'_> {
 
     /// Bytes of the hot log.
     fn hot_bytes(&self) -> u64 {
-        self.hash.log.bytes()
+        self.hash.chains.log.bytes()
     }
 
     /// Bytes of hot log on disk beyond `hot_disk`, as a fraction of those at which writers wait.
     pub(crate) fn fullness(&self) -> f64 {
-        let bounds = self.hash.log.bounds();
+        let bounds = self.hash.chains.log.bounds();
         let too_much = bounds.head().get().saturating_sub(bounds.begin().get() + self.limits.hot_disk);
         too_much as f64 / self.limits.behind(&self.hash.cold.runs()) as f64
     }
@@ -126,15 +126,15 @@ impl Compactor<'_> {
     /// How far the hot log in memory is on the way from the size at which it is compacted to the size at which frames
     /// have to be evicted, as a fraction.
     pub(crate) fn crowding(&self) -> f64 {
-        let (most, hot) = (self.hash.memory_share.hot() * FRAME, self.hot());
-        let in_memory = self.hash.frames_in_memory() * FRAME;
+        let (most, hot) = (self.hash.chains.memory_share.hot() * FRAME, self.hot());
+        let in_memory = self.hash.chains.log.frames_in_memory() * FRAME;
         in_memory.saturating_sub(hot) as f64 / most.saturating_sub(hot).max(FRAME) as f64
     }
 
     /// Whether the oldest frames should be written out, so that writers need not do that. Only in keyspaces with
     /// `hot_disk`, which do not compact from memory.
     pub(crate) fn write_out_is_due(&self) -> bool {
-        let (head, tail) = (self.hash.log.bounds().head(), self.hash.log.tail());
+        let (head, tail) = (self.hash.chains.log.bounds().head(), self.hash.chains.log.tail());
         self.limits.hot_disk > 0
             && head.frame() < tail.frame()
             && (tail.get() - head.get() >= self.hot() || self.is_crowded())
@@ -147,15 +147,17 @@ impl Compactor<'_> {
     pub(crate) fn write_out_if_due(&self) -> Result<bool> {
         let due = self.write_out_is_due();
         if due {
-            let (head, last) = (self.hash.log.bounds().head().frame(), self.hash.log.tail().frame());
-            self.hash.evict_below(Address::of_frame(last.min(head + self.limits.delta(self.hot()).div_ceil(FRAME))))?;
+            let log = &self.hash.chains.log;
+            let (head, last) = (log.bounds().head().frame(), log.tail().frame());
+            let until = Address::of_frame(last.min(head + self.limits.delta(self.hot()).div_ceil(FRAME)));
+            self.hash.reservations.evict_below(log, until)?;
         }
         Ok(due)
     }
 
     /// Bytes at which the hot log is compacted.
     fn hot(&self) -> u64 {
-        self.limits.hot(self.hash.memory_share.hot() * FRAME)
+        self.limits.hot(self.hash.chains.memory_share.hot() * FRAME)
     }
 
     /// Compacts one delta, if the hot log exceeds its limits. Returns whether it did.
@@ -166,7 +168,7 @@ impl Compactor<'_> {
         if !self.compaction_is_due() {
             return Ok(false);
         }
-        let log = &self.hash.log;
+        let log = &self.hash.chains.log;
         let from = log.bounds().begin();
         let until = from.plus(self.limits.delta(self.hot()).min(self.hot_bytes()) / PAGE * PAGE);
         if until == from {
@@ -189,7 +191,7 @@ impl Compactor<'_> {
     pub(crate) fn compact_below(&self, until: Address) -> Result<()> {
         let most = self.environment.memory.budget() as u64 / OPENED;
         let delta = (self.limits.delta(self.hot()).min(most) / PAGE * PAGE).max(PAGE);
-        let next = || Some(self.hash.log.bounds().begin().plus(delta)).filter(|next| *next <= until);
+        let next = || Some(self.hash.chains.log.bounds().begin().plus(delta)).filter(|next| *next <= until);
         while let Some(next) = next() {
             self.compact(next)?;
         }
@@ -205,14 +207,14 @@ impl Compactor<'_> {
         let left = (self.limits.hot_disk + self.limits.left_at_close).max(PAGE);
         loop {
             // Read once, since the background may compact too.
-            let from = self.hash.log.bounds().begin();
-            let there = self.hash.log.tail().get() - from.get();
+            let from = self.hash.chains.log.bounds().begin();
+            let there = self.hash.chains.log.tail().get() - from.get();
             if there <= left {
                 return Ok(());
             }
             let delta = self.limits.delta(self.hot()).min(there) / PAGE * PAGE;
             let until = from.plus(delta.max(PAGE));
-            self.hash.log.freeze(until);
+            self.hash.chains.log.freeze(until);
             self.compact(until)?;
         }
     }
@@ -226,8 +228,8 @@ impl Compactor<'_> {
     pub(crate) fn compact(&self, until: Address) -> Result<Address> {
         epoch::assert_unpinned();
         let _turn = self.hash.cold.compaction_lock();
-        let bounds = self.hash.log.bounds();
-        self.hash.deletes.mark(bounds.begin().get(), self.hash.log.tail().get());
+        let bounds = self.hash.chains.log.bounds();
+        self.hash.deletes.mark(bounds.begin().get(), self.hash.chains.log.tail().get());
         assert!(until.in_page() == 0 && until <= bounds.safe(), "what may still change is not compacted");
         let (from, in_memory) = (bounds.begin(), Address::of_frame(bounds.head().frame()));
         if until <= from {
@@ -244,18 +246,18 @@ impl Compactor<'_> {
             Compaction::Lookup => self.live_in_memory(region)?,
         };
         let until = living.region.until;
-        self.hash.memory_tuner.took(living.region.bytes(), living.bytes as u64);
+        self.hash.chains.memory_share.tuner.took(living.region.bytes(), living.bytes as u64);
         let mut unnamed = UnpublishedFiles::new(self.environment);
         let delta = self.write_delta(living, &mut unnamed)?;
         unnamed.sync()?;
         // A record may have been dropped for a newer one that is in no file yet (invariant 35).
         self.install.sync_log()?;
         if bug!(BeginBeforeRun) {
-            drop(self.hash.log.truncate(until, drop));
+            drop(self.hash.chains.log.truncate(until, drop));
         }
         let record = self.install_delta(delta, unnamed, until)?;
-        drop(self.hash.log.truncate(until, drop));
-        self.hash.clear_entries(until);
+        drop(self.hash.chains.log.truncate(until, drop));
+        self.hash.chains.clear_entries(until);
         self.hash.counts.compactions.increment();
         self.install.finish(record)?;
         Ok(until)
@@ -265,7 +267,7 @@ impl Compactor<'_> {
         let changing = self.hash.cold.change();
         let before = changing.runs();
         let added = delta.as_ref().map(|(run, _)| run.name().into());
-        let durable = self.hash.log.bounds().durable().max(begin);
+        let durable = self.hash.chains.log.bounds().durable().max(begin);
         let change = ManifestEdit::Compact { added, begin, durable, index_bits: self.install.index_bits() };
         let next = delta.map(|(run, tags)| before.with_delta(&self.environment.memory, Arc::new(run), tags));
         self.publish(&change, changing, next.transpose()?, unnamed)
@@ -291,14 +293,14 @@ impl Compactor<'_> {
 
     /// The records that a compaction starting now may not lose.
     fn promised(&self) -> DurabilityPromise {
-        DurabilityPromise { floor: self.install.durable_floor(), durable: self.hash.log.bounds().durable() }
+        DurabilityPromise { floor: self.install.durable_floor(), durable: self.hash.chains.log.bounds().durable() }
     }
 
     /// Waits until all pins are released that may still reach replaced runs, so that these are dropped here and not on
     /// a reader's thread.
     fn wait_for_readers(&self) {
         let gone = Arc::new(AtomicBool::new(false));
-        let domain = &self.hash.domain;
+        let domain = &self.hash.chains.domain;
         domain.bump({
             let gone = gone.clone();
             move || gone.store(true, Ordering::Release)

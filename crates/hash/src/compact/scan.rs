@@ -9,11 +9,10 @@ use super::{
     record_buffer::RecordBuffer, sorter::Reference, table::Table,
 };
 use crate::{
-    Hash,
+    chains::{Newest, SearchDepth},
     cold::record_bytes,
     key::Key,
     log::{Address, HeaderKind, PAGE, PAGE_HEADER},
-    lookup::{Newest, SearchDepth},
 };
 
 /// The records of a page.
@@ -33,6 +32,14 @@ impl Records {
         &mut self.list[self.used - 1]
     }
 
+    /// Adds a record, unless it is invalid.
+    fn push(&mut self, address: Address, kind: HeaderKind, key: &[u8], value: &[u8]) {
+        if kind != HeaderKind::Invalid {
+            let next = self.next();
+            next.0 = address;
+            next.1.set(key, (kind == HeaderKind::Value).then_some(value));
+        }
+    }
     fn iter(&self) -> impl Iterator<Item = (Address, &RecordCopy)> {
         self.list[..self.used].iter().map(|(address, copied)| (*address, copied))
     }
@@ -88,7 +95,7 @@ impl Compactor<'_> {
     /// Finds the live records at the beginning of a region, as many as there is memory for, and copies them. The
     /// returned region ends there.
     pub(super) fn live_by_scan(&self, region: Region) -> Result<LiveRecords> {
-        let (promised, safe) = (self.promised(), self.hash.log.bounds().safe());
+        let (promised, safe) = (self.promised(), self.hash.chains.log.bounds().safe());
         self.ask_for(self.candidates(region, safe, promised)?, safe, promised)
     }
 
@@ -106,7 +113,7 @@ impl Compactor<'_> {
             Candidates { memory, region, table, copies, floor: u64::MAX, bytes: 0, largest: 0, copied };
         let until = self.scan(region, true, |records| {
             for (address, record) in records.iter() {
-                let (hash, is_promised) = (self.hash.key(record.key()).hash, address < promised.floor);
+                let (hash, is_promised) = (self.hash.chains.key(record.key()).hash, address < promised.floor);
                 candidates.supersede(hash, record.key(), is_promised);
                 candidates.add(hash, record, is_promised)?;
             }
@@ -114,7 +121,7 @@ impl Compactor<'_> {
         })?;
         self.scan(Region { from: until, until: safe }, false, |records| {
             for (address, record) in records.iter() {
-                candidates.supersede(self.hash.key(record.key()).hash, record.key(), address < promised.durable);
+                candidates.supersede(self.hash.chains.key(record.key()).hash, record.key(), address < promised.durable);
             }
             Ok(true)
         })?;
@@ -132,12 +139,12 @@ impl Compactor<'_> {
         let mut living = LiveRecords::new(candidates.region, None);
         for reference in candidates.table.references() {
             candidates.copies.read(reference.place(), &mut candidates.copied);
-            let key = self.hash.key(candidates.copied.key());
+            let key = self.hash.chains.key(candidates.copied.key());
             let may_go = |newest: Address| reference.place() >= candidates.floor || newest < promised.durable;
-            if self.hash.newest_above(&key, safe).is_some_and(may_go) {
+            if self.newest_above(&key, safe).is_some_and(may_go) {
                 candidates.bytes -= size(&candidates.copied);
             } else {
-                self.hash.memory_tuner.take(key.hash);
+                self.hash.chains.memory_share.tuner.take(key.hash);
                 living.references.push(candidates.memory, reference)?;
             }
         }
@@ -149,9 +156,10 @@ impl Compactor<'_> {
     /// Passes the records of a region to `take`, page by page, as long as it returns true. Returns where the scan
     /// ended. Without `values` records have no values.
     fn scan(&self, region: Region, values: bool, mut take: impl FnMut(&Records) -> Result<bool>) -> Result<Address> {
-        let in_memory = Address::of_frame(self.hash.log.bounds().head().frame()).max(region.from).min(region.until);
+        let in_memory =
+            Address::of_frame(self.hash.chains.log.bounds().head().frame()).max(region.from).min(region.until);
         let (mut records, mut frame) = (Records::default(), None);
-        let mut windows = Windows::new(self.environment, &self.hash.log, Region { until: in_memory, ..region })?;
+        let mut windows = Windows::new(self.environment, &self.hash.chains.log, Region { until: in_memory, ..region })?;
         while let Some(window) = windows.next()? {
             let mut goes_on = true;
             for page in window.pages() {
@@ -180,7 +188,7 @@ impl Compactor<'_> {
     /// Copies the records of a page that was in memory when the scan began.
     fn read_page(&self, page: Address, values: bool, frame: &mut Option<Block>, records: &mut Records) -> Result<()> {
         records.used = 0;
-        if self.hash.copy_page(page, values, records) {
+        if self.copy_page(page, values, records) {
             return Ok(());
         }
         records.used = 0;
@@ -192,23 +200,11 @@ impl Compactor<'_> {
             })
         })
     }
-}
 
-impl Records {
-    fn push(&mut self, address: Address, kind: HeaderKind, key: &[u8], value: &[u8]) {
-        if kind != HeaderKind::Invalid {
-            let next = self.next();
-            next.0 = address;
-            next.1.set(key, (kind == HeaderKind::Value).then_some(value));
-        }
-    }
-}
-
-impl Hash {
     /// Copies the records of a page below SAFE. False if its frame has left memory.
     fn copy_page(&self, page: Address, values: bool, records: &mut Records) -> bool {
-        let pin = self.domain.pin();
-        for (address, record) in self.log.page(page, &pin) {
+        let pin = self.hash.chains.domain.pin();
+        for (address, record) in self.hash.chains.log.page(page, &pin) {
             if record.state().kind() == HeaderKind::Invalid {
                 continue;
             }
@@ -221,14 +217,14 @@ impl Hash {
             });
         }
         // Frames only leave: if the frame is still there, the whole page was.
-        self.log.record(page.plus(PAGE_HEADER), &pin).is_some()
+        self.hash.chains.log.record(page.plus(PAGE_HEADER), &pin).is_some()
     }
 
     /// The newest record of a key at or above `safe`, an earlier SAFE. All such records are in memory.
     fn newest_above(&self, key: &Key<'_>, safe: Address) -> Option<Address> {
-        let pin = self.domain.pin();
-        let start = self.start(key, &pin);
-        match self.newest(key, start.hot, SearchDepth { begin: start.begin, floor: safe }, &pin) {
+        let pin = self.hash.chains.domain.pin();
+        let start = self.hash.chains.start(key, &pin);
+        match self.hash.chains.newest(key, start.hot, SearchDepth { begin: start.begin, floor: safe }, &pin) {
             Newest::Here(newest, _) => Some(newest),
             Newest::OnDisk(_) | Newest::Nowhere => None,
         }

@@ -41,9 +41,9 @@ impl Compactor<'_> {
     /// Bytes that work in progress needs to finish: the part of the hot log in memory is flushed, the whole hot log is
     /// compacted, and a partition is merged into its base run or deltas are merged.
     fn needed(&self, disk: Disk) -> u64 {
-        let (bounds, runs) = (self.hash.log.bounds(), self.hash.cold.runs());
+        let (bounds, runs) = (self.hash.chains.log.bounds(), self.hash.cold.runs());
         let (compacted, behind) = (self.hot_bytes(), bounds.flushed().max(bounds.begin()).get());
-        let flushed = self.hash.log.tail().get().saturating_sub(behind);
+        let flushed = self.hash.chains.log.tail().get().saturating_sub(behind);
         let merged = runs.delta_bytes() * self.limits.merge as u64 / self.limits.merge_at as u64;
         let written = compacted + runs.largest_fold().max(merged);
         flushed + disk.segment + written + written / EXTRA + ROUNDING

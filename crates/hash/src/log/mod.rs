@@ -106,6 +106,12 @@ impl HotLog {
         self.tail.covered().frame()
     }
 
+    /// Frames that are in memory.
+    pub(crate) fn frames_in_memory(&self) -> u64 {
+        let next = self.next_frame();
+        next - self.bounds.head().frame().min(next)
+    }
+
     /// Adds the block as the first frame of a log of an earlier session, and reads into it those pages of the frame
     /// that exist.
     ///

@@ -11,11 +11,11 @@ use ecotone_sys::{
 };
 
 use super::{
-    super::{Hash, index::Found, key::Key, log::Link, reservations::BLOCK},
     COMPONENT, CachedRecord, HISTORY_PART, ReadCache,
     address::{CacheQueue, CachedEntryAddress},
     queue::Queue,
 };
+use crate::{chains::Chains, index::Found, key::Key, log::Link, reservations::BLOCK};
 
 /// Frames that are kept free: eviction needs space for the entries that it keeps, and readers for new entries
 /// meanwhile.
@@ -153,28 +153,14 @@ impl ReadCache {
             if small * SMALL_PART > self.frames() { CacheQueue::BOTH } else { [CacheQueue::Main, CacheQueue::Small] };
         order.into_iter().find(|part| evictor.ends(*part).linked < self.queue(*part).settled())
     }
-
-    /// Replaces the link to an entry in the word that names it. Returns whether the word still named it.
-    fn replace(&self, hash: &Hash, above: &Referrer<'_>, from: Link, to: Link) -> bool {
-        match above {
-            Referrer::Copy(copy) => copy.relink(from, to),
-            Referrer::Entry(found) => {
-                // A link at or above CLEARABLE may be in use by a pinned thread (hash-protocol.md, invariant 24).
-                if !to.is_cached() && to.head(hash.log.bounds().clearable()).is_none() {
-                    return hash.table.free(*found);
-                }
-                found.place.exchange(found.entry, found.entry.with_link(to)).is_ok()
-            }
-        }
-    }
 }
 
-impl Hash {
+impl Chains {
     /// Makes space for new entries, unless another thread does it already. Without space only cache entries are lost.
     pub(crate) fn evict_for_inserts(&self) {
         epoch::assert_unpinned();
         let Some(mut evictor) = self.read_cache.evictor.try_lock() else { return };
-        self.rebalance();
+        self.memory_share.rebalance(&self.log);
         let mut wants = false;
         for _ in 0..MOST_AT_ONCE {
             self.domain.drain();
@@ -201,7 +187,7 @@ impl Hash {
         drop(evictor);
         if wants {
             // Memory that another cache gives back is free for the next frame.
-            self.take_from_others();
+            self.memory_share.take_from_others();
         }
     }
 
@@ -236,7 +222,7 @@ impl Hash {
         }
         evictor.ends(part).linked = number + 1;
         self.read_cache.queue(part).give_up(number + 1);
-        self.counts.evictions.increment();
+        self.read_cache.evictions.increment();
         true
     }
 
@@ -249,16 +235,30 @@ impl Hash {
         let mut to = None;
         while let Some(above) = self.above(&key, from, &pin) {
             let to = *to.get_or_insert_with(|| self.successor(part, &key, copy, &mut scratch.value, &pin));
-            if self.read_cache.replace(self, &above, from, to) {
+            if self.replace(&above, from, to) {
                 break;
             }
         }
         Some(behind)
     }
 
+    /// Replaces the link to an entry in the word that names it. Returns whether the word still named it.
+    fn replace(&self, above: &Referrer<'_>, from: Link, to: Link) -> bool {
+        match above {
+            Referrer::Copy(copy) => copy.relink(from, to),
+            Referrer::Entry(found) => {
+                // A link at or above CLEARABLE may be in use by a pinned thread (hash-protocol.md, invariant 24).
+                if !to.is_cached() && to.head(self.log.bounds().clearable()).is_none() {
+                    return self.index.free(*found);
+                }
+                found.place.exchange(found.entry, found.entry.with_link(to)).is_ok()
+            }
+        }
+    }
+
     /// The word that names an entry of the key, as long as the entry is in the chain.
     fn above<'p>(&'p self, key: &Key<'_>, link: Link, pin: &'p Pin<'_>) -> Option<Referrer<'p>> {
-        let found = self.table.find(key.hash, pin)?;
+        let found = self.index.find(key.hash, pin)?;
         let (mut above, mut next) = (Referrer::Entry(found), found.entry.link());
         while next != link {
             let copy = self.read_cache.copy(CachedEntryAddress::of(next)?, pin);

@@ -19,6 +19,7 @@ use std::sync::{
 use ecotone_substrate::{
     ghost_list::GhostList,
     memory::{Component, Memory},
+    metrics::Counter,
 };
 use ecotone_sys::{
     chunk::Block,
@@ -56,6 +57,8 @@ pub(super) struct ReadCache {
     remembering: AtomicUsize,
     remembered: AtomicU64,
     evictor: Mutex<Evictor>,
+    /// Frames that were evicted.
+    pub(super) evictions: Counter,
 }
 
 /// Result of a search along the read-cache entries of a chain.
@@ -85,6 +88,7 @@ impl ReadCache {
             remembering,
             remembered,
             evictor: Mutex::default(),
+            evictions: Counter::default(),
         }
     }
 

@@ -15,14 +15,16 @@ fn batch(hash: &Hash, random: &mut SmallRng) {
     let values: Vec<Option<Vec<u8>>> =
         keys.iter().map(|_| random.random_bool(0.9).then(|| vec![7; random.random_range(0..1_700)])).collect();
     let operations = || keys.iter().zip(&values).map(|(key, value)| Operation { key, value: value.as_deref() });
-    let credits: Vec<u64> = operations().map(|operation| hash.admit(operation).expect("there is memory")).collect();
+    let credits: Vec<u64> = operations()
+        .map(|operation| hash.reservations.admit(&hash.chains, operation).expect("there is memory"))
+        .collect();
     if random.random_bool(0.1) {
-        return credits.into_iter().for_each(|credit| hash.give_back(credit));
+        return credits.into_iter().for_each(|credit| hash.reservations.give_back(credit));
     }
     for (operation, credit) in operations().zip(credits) {
-        let done = hash.upsert(&hash.key(operation.key), operation.value, &hash.domain.pin());
+        let done = hash.chains.upsert(&hash.chains.key(operation.key), operation.value, &hash.chains.domain.pin());
         assert!(done.is_ok(), "{done:?}");
-        hash.give_back(credit);
+        hash.reservations.give_back(credit);
     }
 }
 
@@ -37,7 +39,7 @@ fn who_was_admitted_finds_room_beside_others_and_closed_pages() {
                 for round in 0..150 {
                     batch(hash, &mut random);
                     if round % 10 == 0 {
-                        hash.log.close_page();
+                        hash.chains.log.close_page();
                     }
                 }
             });
@@ -55,11 +57,13 @@ fn a_long_batch_fits_a_short_log() {
         let (hash, value) = (engine(10, 32), vec![7; bytes]);
         let keys: Vec<_> = (0..count).map(u64::to_le_bytes).collect();
         let operations = || keys.iter().map(|key| Operation { key, value: Some(&value) });
-        let credits: Vec<u64> = operations().map(|operation| hash.admit(operation).expect("there is room")).collect();
+        let credits: Vec<u64> = operations()
+            .map(|operation| hash.reservations.admit(&hash.chains, operation).expect("there is room"))
+            .collect();
         for (operation, credit) in operations().zip(credits) {
-            let done = hash.upsert(&hash.key(operation.key), operation.value, &hash.domain.pin());
+            let done = hash.chains.upsert(&hash.chains.key(operation.key), operation.value, &hash.chains.domain.pin());
             assert!(done.is_ok(), "{count} of {bytes} bytes: {done:?}");
-            hash.give_back(credit);
+            hash.reservations.give_back(credit);
         }
         assert_eq!(hash.reservations.reserved_bytes.load(Ordering::SeqCst), 0);
         assert!(keys.iter().all(|key| hash.value(key).is_some_and(|found| found == value)));

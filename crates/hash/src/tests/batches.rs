@@ -16,8 +16,8 @@ fn a_batch_finds_what_single_calls_find() {
             hash.remove(key);
         }
     }
-    hash.table.begin_growth(|| hash.reservations.lease().ok()).expect("there is memory");
-    hash.table.split(0..4);
+    hash.chains.index.begin_growth(|| hash.reservations.lease().ok()).expect("there is memory");
+    hash.chains.index.split(0..4);
     let single: Vec<_> = keys.iter().map(|key| hash.value(key)).collect();
     assert!(single.contains(&None) && single.iter().flatten().count() > keys.len() / 3);
     for len in 0..keys.len() {

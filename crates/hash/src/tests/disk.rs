@@ -25,9 +25,9 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
 use crate::{
+    chains::{FoundIn, Seen},
     log::tests::files::LogDisk,
-    lookup::{FoundIn, Seen},
-    reads::Search,
+    multi_get::Search,
 };
 
 pub(super) struct Fixture {
@@ -60,15 +60,18 @@ impl Fixture {
 
     /// Frames wholly below `until` leave memory.
     pub(super) fn write_and_evict(&self, until: Address) {
-        let done =
-            self.hash.log.write_and_evict(&self.log_disk.environment, until, &mut |from| self.log_disk.next(from));
+        let done = self
+            .hash
+            .chains
+            .log
+            .write_and_evict(&self.log_disk.environment, until, &mut |from| self.log_disk.next(from));
         done.expect("the disk takes it");
     }
 
     /// All but the last `frames` frames leave memory.
     pub(super) fn keep(&self, frames: u64) {
-        let until = self.hash.log.tail().frame().saturating_sub(frames);
-        if until > self.hash.log.bounds().head().frame() {
+        let until = self.hash.chains.log.tail().frame().saturating_sub(frames);
+        if until > self.hash.chains.log.bounds().head().frame() {
             self.write_and_evict(Address::of_frame(until));
         }
     }
@@ -77,7 +80,8 @@ impl Fixture {
     pub(super) fn write(&self, key: &[u8], value: Option<&[u8]>) {
         while let Err(error) = self.hash.put(Operation { key, value }) {
             assert!(matches!(error, Error::Memory { .. }), "{error}");
-            let evicted = self.hash.log.evict_oldest(&self.log_disk.environment, &mut |from| self.log_disk.next(from));
+            let evicted =
+                self.hash.chains.log.evict_oldest(&self.log_disk.environment, &mut |from| self.log_disk.next(from));
             evicted.expect("the disk takes it");
         }
     }
@@ -128,7 +132,7 @@ fn what_left_memory_is_found_in_one_read() {
             _ => {}
         }
     }
-    assert!(fixture.hash.log.bounds().head() > Address::new(3 << 20));
+    assert!(fixture.hash.chains.log.bounds().head() > Address::new(3 << 20));
     let before = fixture.reads();
     for number in 0..COUNT {
         assert_eq!(fixture.hash.value(&key(number)), newest(number).map(|byte| vec![byte; 100]));
@@ -178,8 +182,8 @@ fn chains_go_on_from_memory_to_the_disk() {
             _ => assert_eq!(fixture.hash.value(key).as_ref(), model.get(key)),
         }
     }
-    let end = fixture.hash.log.close_page();
-    fixture.hash.log.freeze(end);
+    let end = fixture.hash.chains.log.close_page();
+    fixture.hash.chains.log.freeze(end);
     let rest = Address::of_frame(end.frame());
     fixture.write_and_evict(rest);
     let before = fixture.reads();
@@ -196,8 +200,8 @@ fn searches_side_by_side_find_what_single_ones_find() {
     let keys: Vec<_> = (0..COUNT + 500).rev().map(key).collect();
     let (mut beyond, mut value, mut found) = (Vec::new(), Vec::new(), vec![None; keys.len()]);
     for (number, bytes) in keys.iter().enumerate() {
-        let key = fixture.hash.key(bytes);
-        match fixture.hash.search_memory(&key, &mut value) {
+        let key = fixture.hash.chains.key(bytes);
+        match fixture.hash.chains.search_memory(&key, &mut value) {
             Ok(seen) => found[number] = seen.has_value().then(|| value.clone()),
             Err(at) => beyond.push(Search { number, key, beyond: at }),
         }
@@ -211,7 +215,7 @@ fn searches_side_by_side_find_what_single_ones_find() {
         found[search.number] = seen.has_value().then(|| value.to_vec());
     };
     let sought = beyond.clone();
-    fixture.hash.search_all(storage, sought, ended).unwrap();
+    fixture.hash.searcher().search_all(storage, sought, ended).unwrap();
     assert!(beyond.iter().all(|search| times[search.number] == 1) && fixture.reads() - before <= COUNT + 2);
     keys.iter().zip(found).for_each(|(key, found)| assert_eq!(found, fixture.hash.value(key)));
     // The first failure is told, and nothing is left in flight.
@@ -219,6 +223,7 @@ fn searches_side_by_side_find_what_single_ones_find() {
     let mut ends = 0;
     let failed = fixture
         .hash
+        .searcher()
         .search_all(storage, beyond, &mut |_, seen, _| ends += usize::from(matches!(seen.place, FoundIn::Disk(_))));
     assert!(failed.is_err() && (36..=300).contains(&ends), "{ends}");
     assert!(fixture.log_disk.environment.health.check().is_ok(), "a failed read loses nothing");
@@ -281,7 +286,7 @@ fn eight_threads(fixture: Fixture, write: impl Fn(&Fixture, u64, &[u8]) + Send +
             let (fixture, turns) = (&fixture, &turns);
             (0..THREADS).for_each(|thread| _ = scope.spawn(move || turns(fixture, thread)));
         });
-        assert!(fixture.hash.log.tail() > Address::new(2 << 20));
+        assert!(fixture.hash.chains.log.tail() > Address::new(2 << 20));
         done.send(()).expect("it is waited for");
     });
     assert_ne!(ended.recv_timeout(Duration::from_secs(10)), Err(RecvTimeoutError::Timeout), "they spin");
@@ -310,9 +315,9 @@ fn eight_sessions_pass_through_the_frames_of_a_logged_keyspace_without_a_spin() 
     eight_threads(fixture, move |fixture, number, value| {
         let key = key(number);
         let operation = Operation { key: &key, value: Some(value) };
-        let credit = fixture.hash.admit(operation).expect("frames leave memory");
+        let credit = fixture.hash.reservations.admit(&fixture.hash.chains, operation).expect("frames leave memory");
         fixture.hash.apply(sequence.fetch_add(1, Ordering::Relaxed), operation, &health);
-        fixture.hash.give_back(credit);
+        fixture.hash.reservations.give_back(credit);
     });
 }
 

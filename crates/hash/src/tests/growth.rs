@@ -39,7 +39,7 @@ fn an_engine_that_fills_has_an_index_that_fits() {
         });
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                hash.grow_index();
+                hash.reservations.grow_index(&hash.chains);
                 thread::yield_now();
             }
         });
@@ -48,9 +48,9 @@ fn an_engine_that_fills_has_an_index_that_fits() {
         ends.map(|end| end.unwrap()).into_iter().max()
     });
     println!("the longest of {} operations beside growth: {longest:?}", 2 * RECORDS);
-    hash.grow_index();
-    assert!(!hash.table.is_crowded());
-    assert!(hash.table.buckets() >= 2 * RECORDS / 5, "{} buckets", hash.table.buckets());
+    hash.reservations.grow_index(&hash.chains);
+    assert!(!hash.chains.index.is_crowded());
+    assert!(hash.chains.index.buckets() >= 2 * RECORDS / 5, "{} buckets", hash.chains.index.buckets());
     (0..2 * RECORDS).for_each(|number| assert_eq!(hash.value(&key(number)).as_deref(), Some(&key(number)[..])));
 }
 
@@ -70,14 +70,14 @@ fn set_and_see(hash: &Hash, number: u64) {
 fn what_was_truncated_leaves_no_entries() {
     let hash = engine(10, 64);
     (0..4_000).for_each(|number| hash.set(&key(number), b"old"));
-    let end = hash.log.close_page();
-    hash.log.raise_read_only(end);
+    let end = hash.chains.log.close_page();
+    hash.chains.log.raise_read_only(end);
     (4_000..5_000).for_each(|number| hash.set(&key(number), b"young"));
-    let before = hash.table.entries();
+    let before = hash.chains.index.entries();
     assert!((4_500..5_500).contains(&before), "{before} entries by a sample");
-    hash.log.truncate(end, drop);
-    hash.clear_entries(end);
-    let after = hash.table.entries();
+    hash.chains.log.truncate(end, drop);
+    hash.chains.clear_entries(end);
+    let after = hash.chains.index.entries();
     assert!((800..1_200).contains(&after), "{after} entries by a sample");
     (0..4_000).for_each(|number| assert_eq!(hash.value(&key(number)), None));
     (4_000..5_000).for_each(|number| assert_eq!(hash.value(&key(number)), Some(b"young".to_vec())));

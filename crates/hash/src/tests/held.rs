@@ -21,17 +21,17 @@ fn passed_by(meanwhile: impl FnOnce(&Fixture, &[Vec<u8>], Address)) -> Option<Ve
     let fixture = Fixture::new(4, Sizes { bucket_bits: 0, frames: 16, copies: 4 });
     fixture.write(&crowd[2], Some(b"copied"));
     fixture.write(&crowd[0], Some(b"wanted"));
-    let below = fixture.hash.log.close_page();
+    let below = fixture.hash.chains.log.close_page();
     fixture.write(&crowd[1], Some(b"in the way"));
-    let end = fixture.hash.log.close_page();
+    let end = fixture.hash.chains.log.close_page();
     (0..3_000).for_each(|number| fixture.write(&key(FILLERS + number), Some(&[0; 100])));
     fixture.keep(1);
-    assert!(fixture.hash.log.bounds().head() > end);
-    fixture.hash.evict_for_inserts();
+    assert!(fixture.hash.chains.log.bounds().head() > end);
+    fixture.hash.chains.evict_for_inserts();
     assert_eq!(fixture.hash.value(&crowd[2]), Some(b"copied".to_vec()));
     assert!(is_copied(&fixture, &crowd[2]));
     let file = FileId::Segment { keyspace: 3, number: 0 };
-    let page = fixture.hash.log.segments()[0].offset(below);
+    let page = fixture.hash.chains.log.segments()[0].offset(below);
     fixture.log_disk.disk.hold(file, page);
     let found = thread::scope(|scope| {
         let search = scope.spawn(|| fixture.hash.value(&crowd[0]));
@@ -47,8 +47,12 @@ fn passed_by(meanwhile: impl FnOnce(&Fixture, &[Vec<u8>], Address)) -> Option<Ve
 
 /// Whether the chain of a key begins with a read-cache entry.
 fn is_copied(fixture: &Fixture, key: &[u8]) -> bool {
-    let found =
-        fixture.hash.table.find(fixture.hash.key(key).hash, &fixture.hash.domain.pin()).map(|found| found.entry);
+    let found = fixture
+        .hash
+        .chains
+        .index
+        .find(fixture.hash.chains.key(key).hash, &fixture.hash.chains.domain.pin())
+        .map(|found| found.entry);
     found.is_some_and(|entry| entry.link().copy().is_some())
 }
 
@@ -70,7 +74,7 @@ fn evict(fixture: &Fixture, keys: &[Vec<u8>]) {
 /// As compaction does: the record is somewhere else before BEGIN passes it.
 fn move_and_truncate(fixture: &Fixture, key: &[u8], below: Address) {
     fixture.write(key, Some(b"moved"));
-    assert!(fixture.hash.log.truncate(below, drop).is_empty());
+    assert!(fixture.hash.chains.log.truncate(below, drop).is_empty());
 }
 
 /// The next record of the chain was written anew and has left the log (trap 7).
@@ -112,18 +116,23 @@ fn trap_07_a_page_that_left_the_log_unwritten_is_not_missed() {
     (0..3_000).for_each(|number| fixture.write(&key(FILLERS + number), Some(&[0; 100])));
     fixture.keep(1);
     fixture.write(&crowd[0], Some(b"wanted"));
-    let end = fixture.hash.log.close_page();
-    let (wanted, mut value) = (fixture.hash.key(&crowd[0]), Vec::new());
-    let start = fixture.hash.start(&wanted, &fixture.hash.domain.pin());
-    fixture.hash.log.freeze(end);
-    fixture.hash.log.truncate(end, drop);
+    let end = fixture.hash.chains.log.close_page();
+    let (wanted, mut value) = (fixture.hash.chains.key(&crowd[0]), Vec::new());
+    let start = fixture.hash.chains.start(&wanted, &fixture.hash.chains.domain.pin());
+    fixture.hash.chains.log.freeze(end);
+    fixture.hash.chains.log.truncate(end, drop);
     // The page's frame is evicted as well.
     (0..3_000).for_each(|number| fixture.write(&key(FILLERS + number), Some(&[1; 100])));
     fixture.keep(1);
     let search = |value: &mut Vec<u8>| {
-        let gone_on =
-            fixture.hash.go_on(&wanted, start, start.hot.head(start.begin), &fixture.hash.domain.pin(), value);
-        fixture.hash.search_beyond(&wanted, gone_on.expect_err("it left memory"), value).unwrap().has_value()
+        let gone_on = fixture.hash.chains.go_on(
+            &wanted,
+            start,
+            start.hot.head(start.begin),
+            &fixture.hash.chains.domain.pin(),
+            value,
+        );
+        fixture.hash.searcher().search_beyond(&wanted, gone_on.expect_err("it left memory"), value).unwrap().has_value()
     };
     assert!(!search(&mut value) && value.is_empty());
     fixture.write(&crowd[0], Some(b"moved"));

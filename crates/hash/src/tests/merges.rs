@@ -18,20 +18,24 @@ fn number(value: &[u8]) -> i64 {
 fn what_is_merged_stays_in_place_while_it_has_room() {
     let hash = engine(3, 4);
     hash.merge(b"counter", Merge::Add(5)).unwrap();
-    let end = hash.log.tail();
+    let end = hash.chains.log.tail();
     (0..10).for_each(|_| hash.merge(b"counter", Merge::Add(-1)).unwrap());
-    assert_eq!((number(&hash.value(b"counter").unwrap()), hash.log.tail()), (-5, end));
+    assert_eq!((number(&hash.value(b"counter").unwrap()), hash.chains.log.tail()), (-5, end));
     hash.remove(b"counter");
     hash.merge(b"counter", Merge::Add(7)).unwrap();
-    assert_eq!((number(&hash.value(b"counter").unwrap()), hash.log.tail()), (7, end), "a tombstone counts as nothing");
+    assert_eq!(
+        (number(&hash.value(b"counter").unwrap()), hash.chains.log.tail()),
+        (7, end),
+        "a tombstone counts as nothing"
+    );
     hash.merge(b"text", Merge::Append(b"ab")).unwrap();
     hash.merge(b"text", Merge::Append(b"cd")).unwrap();
-    let end = hash.log.tail();
+    let end = hash.chains.log.tail();
     assert_eq!(hash.value(b"text"), Some(b"abcd".to_vec()));
     hash.merge(b"text", Merge::Append(b"more than has room")).unwrap();
     assert_eq!(hash.value(b"text"), Some(b"abcdmore than has room".to_vec()));
-    assert!(hash.log.tail() > end);
-    hash.log.raise_read_only(hash.log.close_page());
+    assert!(hash.chains.log.tail() > end);
+    hash.chains.log.raise_read_only(hash.chains.log.close_page());
     hash.merge(b"text", Merge::Append(b".")).unwrap();
     assert_eq!(hash.value(b"text"), Some(b"abcdmore than has room.".to_vec()));
 }
@@ -46,7 +50,7 @@ fn what_cannot_be_merged_changes_nothing() {
         assert!(matches!(hash.merge(b"text", Merge::Append(&most)), Err(Error::Limit { .. })));
         assert_eq!(hash.value(b"text"), Some(b"no counter".to_vec()));
         if mutable {
-            hash.log.raise_read_only(hash.log.close_page());
+            hash.chains.log.raise_read_only(hash.chains.log.close_page());
         }
     }
     hash.merge(b"text", Merge::Append(&vec![b'.'; limits::MAX_RECORD - b"textno counter".len()])).unwrap();

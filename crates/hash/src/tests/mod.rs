@@ -34,7 +34,7 @@ pub(super) mod walks;
 use ecotone_engine::contract::Operation;
 use ecotone_substrate::{Error, memory::Memory};
 
-use super::{reservations::EvictionTarget, *};
+use super::{key::Key, reservations::EvictionTarget, *};
 
 const SEED: u64 = 7;
 
@@ -54,9 +54,9 @@ pub(super) fn engine_with_copies(bucket_bits: u32, frames: usize, copies: usize)
 #[cfg(feature = "loom")]
 pub(super) fn fill_up(hash: &Hash) {
     while let Ok(block) = hash.reservations.first_frame()
-        && hash.log.grow(block).is_ok()
+        && hash.chains.log.grow(block).is_ok()
     {}
-    hash.satisfy(reservations::NeedsSpace::Bucket).expect("there is memory");
+    hash.reservations.satisfy(&hash.chains, reservations::NeedsSpace::Bucket).expect("there is memory");
 }
 
 /// A fixture without a cold tier.
@@ -94,16 +94,16 @@ impl Hash {
     /// Doubles the index's buckets, if it may have more.
     #[cfg(not(feature = "loom"))]
     fn grow(&self) {
-        self.table.grow(|| self.reservations.lease().ok());
+        self.chains.index.grow(|| self.reservations.lease().ok());
     }
 
     /// Makes all records read-only, except for the last `pages` pages.
     #[cfg(not(feature = "loom"))]
     fn freeze(&self, pages: u64) {
-        let end = self.log.tail().get().saturating_sub(pages * log::PAGE);
+        let end = self.chains.log.tail().get().saturating_sub(pages * log::PAGE);
         let end = Address::new(end - end % log::PAGE);
         if end >= Address::FIRST {
-            self.log.raise_read_only(end);
+            self.chains.log.raise_read_only(end);
         }
     }
 }

@@ -83,14 +83,14 @@ fn threads_of_random_operations_follow_the_model() {
         done.store(true, Ordering::Relaxed);
         ends.into_iter().for_each(|end| end.unwrap());
     });
-    assert!(hash.log.bounds().safe() > Address::FIRST);
+    assert!(hash.chains.log.bounds().safe() > Address::FIRST);
 }
 
 #[test]
 fn what_has_room_stays_in_place_and_a_longer_value_moves() {
     let hash = engine(3, 4);
     hash.set(b"key", b"a value");
-    let end = hash.log.tail();
+    let end = hash.chains.log.tail();
     [&b"another"[..], b"", b"13 bytes long"].iter().for_each(|value| {
         hash.set(b"key", value);
         assert_eq!(hash.value(b"key"), Some(value.to_vec()));
@@ -98,26 +98,26 @@ fn what_has_room_stays_in_place_and_a_longer_value_moves() {
     hash.remove(b"key");
     assert_eq!(hash.value(b"key"), None);
     hash.set(b"key", b"again");
-    assert_eq!(hash.log.tail(), end, "all of that was done in place");
+    assert_eq!(hash.chains.log.tail(), end, "all of that was done in place");
     hash.set(b"key", b"14 bytes long.");
-    let moved = hash.log.tail();
+    let moved = hash.chains.log.tail();
     assert!(moved > end);
     hash.set(b"key", b"short");
-    assert_eq!((hash.value(b"key"), hash.log.tail()), (Some(b"short".to_vec()), moved));
-    hash.log.raise_read_only(hash.log.close_page());
+    assert_eq!((hash.value(b"key"), hash.chains.log.tail()), (Some(b"short".to_vec()), moved));
+    hash.chains.log.raise_read_only(hash.chains.log.close_page());
     hash.remove(b"key");
     assert_eq!(hash.value(b"key"), None);
-    assert!(hash.log.tail().in_page() > 0, "a tombstone was appended");
+    assert!(hash.chains.log.tail().in_page() > 0, "a tombstone was appended");
 }
 
 #[test]
 fn a_delete_of_what_nobody_knows_is_a_tombstone_all_the_same() {
     let hash = engine(3, 4);
     hash.remove(b"key");
-    let appended = hash.log.tail();
+    let appended = hash.chains.log.tail();
     assert!(appended > Address::FIRST && hash.value(b"key").is_none());
     hash.modify(b"key", &mut |old, _| if old.is_none() { UpdateAction::Delete } else { UpdateAction::Keep }).unwrap();
-    assert_eq!(hash.log.tail(), appended, "nothing changes for who has seen that there is no value");
+    assert_eq!(hash.chains.log.tail(), appended, "nothing changes for who has seen that there is no value");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn an_update_beside_a_delete_brings_nothing_back() {
 fn updates_beside_a_shift_see_one_another() {
     all_orders(2, Some(b"0"), |hash| {
         let other = spawn(&hash, |hash| extend(hash, b'1'));
-        hash.log.raise_read_only(hash.log.close_page());
+        hash.chains.log.raise_read_only(hash.chains.log.close_page());
         extend(&hash, b'2');
         other.join().unwrap();
         one_of(&hash, &[b"012", b"021"]);
@@ -119,7 +119,7 @@ fn updates_beside_a_shift_see_one_another() {
 fn a_blind_write_beside_a_shift_is_not_lost() {
     all_orders(2, Some(b"0"), |hash| {
         let other = spawn(&hash, |hash| hash.set(KEY, b"b"));
-        hash.log.raise_read_only(hash.log.close_page());
+        hash.chains.log.raise_read_only(hash.chains.log.close_page());
         extend(&hash, b'2');
         other.join().unwrap();
         one_of(&hash, &[b"b", b"b2"]);
@@ -139,9 +139,9 @@ fn beside_growth(work: impl Fn(&Arc<Hash>) + Send + Sync + 'static) {
         hash
     };
     orders::all_orders(1, begin, move |hash| {
-        let grower = spawn(&hash, |hash| hash.table.grow(|| hash.reservations.lease().ok()));
+        let grower = spawn(&hash, |hash| hash.chains.index.grow(|| hash.reservations.lease().ok()));
         work(&hash);
-        assert!(grower.join().unwrap() && hash.table.buckets() == 2);
+        assert!(grower.join().unwrap() && hash.chains.index.buckets() == 2);
         OTHERS.iter().for_each(|key| assert_eq!(hash.value(key).as_deref(), Some(&b"x"[..])));
     });
 }

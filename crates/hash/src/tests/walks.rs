@@ -139,18 +139,18 @@ fn a_walk_that_a_truncation_passes_does_its_stretch_again() {
     let crowd = &crowds(2)[0];
     let fixture = Fixture::new(4, Sizes { bucket_bits: 0, frames: 16, copies: 0 });
     fixture.write(&crowd[0], Some(b"wanted"));
-    let below = fixture.hash.log.close_page();
+    let below = fixture.hash.chains.log.close_page();
     fixture.write(&crowd[1], Some(b"in the way"));
     (0..3_000).for_each(|number| fixture.write(&key((1 << 32) + number % 3), Some(&vec![0; number as usize % 1_500])));
     fixture.keep(1);
-    let segment = &fixture.hash.log.segments()[0];
+    let segment = &fixture.hash.chains.log.segments()[0];
     let (file, page) = (segment.id(), segment.offset(below));
     fixture.log_disk.disk.hold(file, page);
     thread::scope(|scope| {
         let walk = scope.spawn(|| all(&fixture.hash));
         fixture.log_disk.disk.wait_blocked(file, page);
         fixture.write(&crowd[0], Some(b"moved"));
-        fixture.hash.log.truncate(below, drop);
+        fixture.hash.chains.log.truncate(below, drop);
         fixture.log_disk.disk.release(file, page);
         assert_eq!(walk.join().unwrap()[&crowd[0]], b"moved");
     });

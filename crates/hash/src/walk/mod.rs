@@ -64,11 +64,22 @@ impl HashCursor {
         LARGE
     }
 
+    /// The range that begins with a hash: some buckets, or a part of them if the runs have many blocks there.
+    fn stretch(&self, first: u64, Extent { buckets, blocks }: Extent) -> Hashes {
+        let mut last = self.hash.chains.index.last_of(first, buckets, &self.hash.chains.domain.pin());
+        let runs = self.hash.cold.runs();
+        while last > first && runs.blocks_of(&(first..=last)) > blocks {
+            last = first + (last - first) / 2;
+        }
+        first..=last
+    }
+
     fn load(&mut self, first: u64) -> Result<()> {
         self.given = 0;
         let extent = self.extent();
-        let stretch = self.hash.stretch(first, extent);
-        while !self.hash.collect(&stretch, &mut self.records)? {}
+        let stretch = self.stretch(first, extent);
+        let mut collector = Collector { hash: &self.hash, stretch: &stretch, records: &mut self.records };
+        while !collector.collect()? {}
         self.next = stretch.end().checked_add(1);
         self.records.keep_newest();
         Ok(())
@@ -100,25 +111,22 @@ impl contract::UnorderedCursor for HashCursor {
     }
 }
 
-impl Hash {
-    /// The range that begins with a hash: some buckets, or a part of them if the runs have many blocks there.
-    fn stretch(&self, first: u64, Extent { buckets, blocks }: Extent) -> Hashes {
-        let mut last = self.table.last_of(first, buckets, &self.domain.pin());
-        let runs = self.cold.runs();
-        while last > first && runs.blocks_of(&(first..=last)) > blocks {
-            last = first + (last - first) / 2;
-        }
-        first..=last
-    }
+/// Collects the records of a range.
+struct Collector<'c> {
+    hash: &'c Hash,
+    stretch: &'c Hashes,
+    records: &'c mut Records,
+}
 
-    /// Collects the records of a range. False if a truncation has passed some of it.
-    fn collect(&self, stretch: &Hashes, records: &mut Records) -> Result<bool> {
-        records.clear();
-        let whole = self.collect_chains(stretch, records)?;
+impl Collector<'_> {
+    /// Collects the records of the range. False if a truncation has passed some of it.
+    fn collect(&mut self) -> Result<bool> {
+        self.records.clear();
+        let whole = self.collect_chains()?;
         if whole {
             // Read after the BEGIN of the chains: records that had left the log before that are in these runs
             // (invariant 22).
-            self.collect_runs(&self.cold.runs(), stretch, records)?;
+            self.collect_runs(&self.hash.cold.runs())?;
         }
         Ok(whole)
     }

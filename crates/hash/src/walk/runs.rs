@@ -3,9 +3,8 @@
 use ecotone_substrate::{Result, memory::Component, storage::Block};
 use ecotone_sys::chunk::Size;
 
-use super::{Hashes, records::Records};
+use super::Collector;
 use crate::{
-    Hash,
     cold::{Cursor, Runs},
     log::Address,
 };
@@ -13,19 +12,20 @@ use crate::{
 /// The age of records in a partition's youngest run. All records of the hot log are newer.
 const YOUNGEST: u64 = Address::FIRST.get() - 1;
 
-impl Hash {
+impl Collector<'_> {
     /// Collects from one run after the other, since there may be hundreds, and each needs a window while it is read.
-    pub(super) fn collect_runs(&self, runs: &Runs, stretch: &Hashes, records: &mut Records) -> Result<()> {
-        let hash_of = |key: &[u8]| self.key(key).hash;
+    pub(super) fn collect_runs(&mut self, runs: &Runs) -> Result<()> {
+        let hash = self.hash;
+        let hash_of = |key: &[u8]| hash.chains.key(key).hash;
         let mut window = None;
-        for (partition, hashes) in runs.partitions_of(stretch) {
+        for (partition, hashes) in runs.partitions_of(self.stretch) {
             let ages = (0..=YOUNGEST).rev();
             let there = partition.runs().zip(ages).filter(|(run, _)| !run.blocks_of(&hashes).is_empty());
             for (run, age) in there {
                 let free = window.take().map_or_else(|| self.window(), Ok)?;
                 let mut cursor = Cursor::new(run, hashes.clone(), free);
                 while cursor.advance(&hash_of)? {
-                    records.push(cursor.hash(), age, cursor.key(), cursor.value());
+                    self.records.push(cursor.hash(), age, cursor.key(), cursor.value());
                 }
                 window = Some(cursor.into_window());
             }
@@ -35,6 +35,7 @@ impl Hash {
 
     /// A window for the blocks of a run, as large as there is memory for.
     fn window(&self) -> Result<Block> {
-        self.reservations.memory.lease(Component::Frames, Size::Slab).map_or_else(|| self.reservations.frame(), Ok)
+        let reservations = &self.hash.reservations;
+        reservations.memory.lease(Component::Frames, Size::Slab).map_or_else(|| reservations.frame(), Ok)
     }
 }

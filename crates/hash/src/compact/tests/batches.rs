@@ -170,11 +170,11 @@ fn trap_07_a_batch_that_a_compaction_passes_goes_on_in_the_delta() {
     let crowd = &crowds(2)[0];
     let fixture = Fixture::with(1, true, Sizes { bucket_bits: 0, frames: 64, copies: 0 });
     fixture.set(&crowd[0], b"goes");
-    let below = fixture.hash.log.close_page();
+    let below = fixture.hash.chains.log.close_page();
     fixture.set(&crowd[1], b"stays");
     (0..1_000u32).for_each(|key| fixture.set(&key.to_be_bytes(), &[1; 100]));
     write_and_evict(&fixture);
-    let segment = &fixture.hash.log.segments()[0];
+    let segment = &fixture.hash.chains.log.segments()[0];
     let (file, page) = (segment.id(), segment.offset(below));
     fixture.disk.hold(file, page);
     let keys = [&crowd[0][..], &500u32.to_be_bytes(), &crowd[1][..], &crowd[0][..]];

@@ -4,10 +4,11 @@ use ecotone_engine::contract::Check;
 use ecotone_substrate::limits;
 
 use super::*;
+use crate::check::check_runs;
 
 fn checked(fixture: &Fixture) -> Check {
     let mut check = Check::default();
-    fixture.hash.check_runs(&fixture.environment, &mut check).unwrap();
+    check_runs(&fixture.hash, &fixture.environment, &mut check).unwrap();
     check
 }
 

@@ -26,7 +26,7 @@ fn work(fixture: &Fixture) -> BTreeMap<Address, Model> {
                 model.insert(key.to_vec(), vec![round; 30]);
             }
         }
-        history.insert(fixture.hash.log.close_page(), model.clone());
+        history.insert(fixture.hash.chains.log.close_page(), model.clone());
         let step = fixture.compact().and_then(|()| match round {
             1 | 4 => fixture.compactor().merge_any_base().map(drop),
             3 => fixture.compactor().merge(),

@@ -72,13 +72,13 @@ fn trap_15_what_was_promised_is_not_left_behind_for_what_was_not() {
 fn keeps_what_was_promised(fixture: &Fixture) {
     fixture.set(b"key", b"promised");
     fixture.set(b"other", b"promised");
-    let floor = fixture.hash.log.close_page();
-    fixture.hash.log.freeze(floor);
+    let floor = fixture.hash.chains.log.close_page();
+    fixture.hash.chains.log.freeze(floor);
     *fixture.journal.floor.lock().unwrap() = floor;
     // This record is newer and leaves the log in the same compaction; a still newer one stays in memory.
     fixture.set(b"key", b"between");
-    let between = fixture.hash.log.close_page();
-    fixture.hash.log.freeze(between);
+    let between = fixture.hash.chains.log.close_page();
+    fixture.hash.chains.log.freeze(between);
     fixture.set(b"key", b"in memory alone");
     while fixture.compactor().compact(between).unwrap() < between {}
     assert_eq!(fixture.value(b"key"), Some(b"in memory alone".to_vec()));
@@ -95,8 +95,8 @@ fn trap_15_the_log_is_synced_between_the_last_judgement_and_the_record() {
     let fixture = Fixture::new(1, true);
     fixture.set(b"key", b"old");
     fixture.set(b"other", b"lives");
-    let until = fixture.hash.log.close_page();
-    fixture.hash.log.freeze(until);
+    let until = fixture.hash.chains.log.close_page();
+    fixture.hash.chains.log.freeze(until);
     fixture.set(b"key", b"new");
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (disk, noted) = (fixture.disk.clone(), seen.clone());
@@ -104,5 +104,5 @@ fn trap_15_the_log_is_synced_between_the_last_judgement_and_the_record() {
     *fixture.journal.on_settle.lock().unwrap() = Some(Box::new(note));
     assert_eq!(fixture.compactor().compact(until).unwrap(), until);
     assert_eq!(*seen.lock().unwrap(), [(1, 1)], "durable runs, and records, when the log is synced");
-    assert_eq!((fixture.journal.records().len(), fixture.hash.log.bounds().begin()), (2, until));
+    assert_eq!((fixture.journal.records().len(), fixture.hash.chains.log.bounds().begin()), (2, until));
 }

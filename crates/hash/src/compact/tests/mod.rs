@@ -227,8 +227,8 @@ impl Fixture {
 
     /// Compacts all records written so far into deltas.
     fn compact(&self) -> Result<()> {
-        let until = self.hash.log.close_page();
-        self.hash.log.freeze(until);
+        let until = self.hash.chains.log.close_page();
+        self.hash.chains.log.freeze(until);
         while self.compactor().compact(until)? < until {}
         Ok(())
     }

@@ -113,7 +113,7 @@ fn threads_beside_compaction_and_folds_follow_the_model() {
         ends.into_iter().chain(background).for_each(|end| end.unwrap());
     });
     fixture.check_runs();
-    assert!(fixture.hash.log.bounds().begin() > Address::FIRST);
+    assert!(fixture.hash.chains.log.bounds().begin() > Address::FIRST);
 }
 
 /// Records in segments are compacted from there, and records in memory from memory.
@@ -142,10 +142,10 @@ fn what_has_left_memory_is_compacted_from_its_segments() {
 
 /// Evicts all frames but the last.
 pub(super) fn write_and_evict(fixture: &Fixture) {
-    let until = Address::of_frame(fixture.hash.log.tail().frame());
+    let until = Address::of_frame(fixture.hash.chains.log.tail().frame());
     let next = &mut |from| {
         let name = fixture.journal.name().unwrap();
         Ok(Arc::new(crate::log::Segment::create(&fixture.environment, name, from, 1 << 20)?))
     };
-    fixture.hash.log.write_and_evict(&fixture.environment, until, next).unwrap();
+    fixture.hash.chains.log.write_and_evict(&fixture.environment, until, next).unwrap();
 }

@@ -24,8 +24,8 @@ fn all_orders(preemptions: usize, work: impl Fn(Arc<Fixture>, Address) + Send + 
         let fixture =
             Arc::new(Fixture { disk, environment, hash: Arc::new(hash), journal, limits: CompactionLimits::TINY });
         fixture.set(KEY, b"0");
-        let until = fixture.hash.log.close_page();
-        fixture.hash.log.freeze(until);
+        let until = fixture.hash.chains.log.close_page();
+        fixture.hash.chains.log.freeze(until);
         work(fixture, until);
     });
 }
@@ -95,13 +95,18 @@ fn a_reader_beside_an_upsert_and_a_compaction_finds_one_of_both() {
 #[test]
 fn an_update_by_an_old_search_beside_a_compaction_is_refused() {
     all_orders(2, |fixture, _| {
-        let seen = fixture.hash.search(&fixture.hash.key(b"j"), &mut Vec::new()).unwrap();
+        let seen = fixture.hash.searcher().search(&fixture.hash.chains.key(b"j"), &mut Vec::new()).unwrap();
         assert!(!seen.has_value());
         fixture.set(b"j", b"1");
-        let until = fixture.hash.log.close_page();
-        fixture.hash.log.freeze(until);
+        let until = fixture.hash.chains.log.close_page();
+        fixture.hash.chains.log.freeze(until);
         let updating = spawn(&fixture, move |fixture| {
-            let written = fixture.hash.write_if(&fixture.hash.key(b"j"), &seen, Some(b"2"), &fixture.hash.domain.pin());
+            let written = fixture.hash.chains.write_if(
+                &fixture.hash.chains.key(b"j"),
+                &seen,
+                Some(b"2"),
+                &fixture.hash.chains.domain.pin(),
+            );
             assert_eq!(written, Ok(false));
         });
         compact(&fixture, until);

@@ -65,7 +65,7 @@ fn trap_05_a_merge_leaves_out_what_is_folded_and_may_be_punched() {
 #[test]
 fn trap_05_a_stretch_stays_for_who_has_the_list_of_before_a_delta_came() {
     let fixture = fixture();
-    let partition = fixture.hash.cold.partition(0, &fixture.hash.domain.pin());
+    let partition = fixture.hash.cold.partition(0, &fixture.hash.chains.domain.pin());
     let (hashes, delta) = (partition.stretch().hashes(), partition.runs().next().unwrap());
     fixture.set(b"another", b"1");
     fixture.compact().unwrap();

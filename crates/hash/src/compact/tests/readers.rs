@@ -24,7 +24,7 @@ fn no_false_absence_on_a_block_read_that_a_fold_passes() {
     let fixture = filled();
     let key = 7u32.to_be_bytes();
     let hash = hash_of(&key);
-    let partition = fixture.hash.cold.partition(hash, &fixture.hash.domain.pin());
+    let partition = fixture.hash.cold.partition(hash, &fixture.hash.chains.domain.pin());
     let mut step = Lookup::begin(partition, hash).unwrap();
     fixture.fold_all().unwrap();
     fixture.journal.sync();
@@ -75,19 +75,22 @@ fn trap_07_a_search_that_folds_pass_goes_on() {
 fn entry_outlasts_a_pin() -> bool {
     let fixture = Fixture::new(1, true);
     fixture.set(b"key", b"value");
-    let until = fixture.hash.log.close_page();
-    fixture.hash.log.freeze(until);
-    let begin = || fixture.hash.log.bounds().begin();
+    let until = fixture.hash.chains.log.close_page();
+    fixture.hash.chains.log.freeze(until);
+    let begin = || fixture.hash.chains.log.bounds().begin();
     let passed = thread::scope(|scope| {
         scope.spawn(|| fixture.compactor().compact(until).unwrap());
         while begin() < until {
-            let pin = fixture.hash.domain.pin();
+            let pin = fixture.hash.chains.domain.pin();
             let before = begin() < until;
             // Compaction also waits for threads that were pinned before.
             (0..20).take_while(|_| begin() < until).for_each(|_| thread::yield_now());
             if before && begin() == until {
                 for _ in 0..50 {
-                    assert!(fixture.hash.table.find(hash_of(b"key"), &pin).is_some(), "its entry went under a pin");
+                    assert!(
+                        fixture.hash.chains.index.find(hash_of(b"key"), &pin).is_some(),
+                        "its entry went under a pin"
+                    );
                     thread::sleep(Duration::from_micros(100));
                 }
                 return true;
@@ -95,7 +98,7 @@ fn entry_outlasts_a_pin() -> bool {
         }
         false
     });
-    assert!(fixture.hash.table.find(hash_of(b"key"), &fixture.hash.domain.pin()).is_none());
+    assert!(fixture.hash.chains.index.find(hash_of(b"key"), &fixture.hash.chains.domain.pin()).is_none());
     assert_eq!(fixture.value(b"key"), Some(b"value".to_vec()));
     passed
 }
@@ -119,7 +122,7 @@ fn trap_05_a_stretch_is_punched_when_nobody_reads_it_and_the_fold_is_synced() {
     fixture.limits.largest_base = u64::MAX;
     (0..4_000u32).for_each(|key| fixture.set(&key.to_be_bytes(), &[9; 40]));
     fixture.compact().unwrap();
-    let partition = fixture.hash.cold.partition(0, &fixture.hash.domain.pin());
+    let partition = fixture.hash.cold.partition(0, &fixture.hash.chains.domain.pin());
     let (hashes, delta) = (partition.stretch().hashes(), partition.runs().next().unwrap());
     let mut frame = fixture.frame();
     let mut is_there = || delta.read(delta.blocks_of(&hashes).start, &mut frame).is_ok();

@@ -92,11 +92,11 @@ fn measure(way: Way, environment: Environment, disk: SimStorage, count: u64) -> 
         model[key as usize] = Some(number as u8);
         fixture.set(&key.to_le_bytes(), &[number as u8; VALUE]);
         if number.is_multiple_of(count / 32) {
-            fixture.hash.log.freeze(fixture.hash.log.close_page());
+            fixture.hash.chains.log.freeze(fixture.hash.chains.log.close_page());
         }
     }
-    let end = fixture.hash.log.close_page();
-    fixture.hash.log.freeze(end);
+    let end = fixture.hash.chains.log.close_page();
+    fixture.hash.chains.log.freeze(end);
     if way.on_disk {
         write_and_evict(&fixture);
     }
@@ -134,7 +134,7 @@ fn compact_part(fixture: &Fixture, way: Way, end: Address) -> Cost {
 /// Memory of a scan before it asks the index.
 fn memory_of_scan(compactor: &Compactor<'_>, until: Address) -> usize {
     let used = || compactor.environment.memory.used(&[Component::Frames]);
-    let (held, bounds) = (used(), compactor.hash.log.bounds());
+    let (held, bounds) = (used(), compactor.hash.chains.log.bounds());
     let _candidates =
         compactor.candidates(Region { from: bounds.begin(), until }, bounds.safe(), compactor.promised()).unwrap();
     used() - held

@@ -44,13 +44,13 @@ impl Loaded {
     /// were appended.
     fn measure(&mut self, keys: impl Iterator<Item = u64>) -> (f64, f64) {
         let written = |fixture: &Fixture| fixture.environment.storage.counters_of(FileKind::Table).write_bytes as f64;
-        let (before, tail, mut updates) = (written(&self.fixture), self.fixture.hash.log.tail().get(), 0u64);
+        let (before, tail, mut updates) = (written(&self.fixture), self.fixture.hash.chains.log.tail().get(), 0u64);
         self.most_space = 0;
         keys.for_each(|key| {
             self.update(key);
             updates += 1;
         });
-        let appended = (self.fixture.hash.log.tail().get() - tail) as f64 / IN_LOG / updates as f64;
+        let appended = (self.fixture.hash.chains.log.tail().get() - tail) as f64 / IN_LOG / updates as f64;
         ((written(&self.fixture) - before) / (updates * USUAL) as f64, appended)
     }
 

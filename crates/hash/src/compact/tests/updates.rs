@@ -12,8 +12,8 @@ const KEY: &[u8] = b"key";
 
 /// Closes the page at the end of the log and makes it read-only, so that it can be compacted.
 fn frozen(fixture: &Fixture) -> Address {
-    let until = fixture.hash.log.close_page();
-    fixture.hash.log.freeze(until);
+    let until = fixture.hash.chains.log.close_page();
+    fixture.hash.chains.log.freeze(until);
     until
 }
 

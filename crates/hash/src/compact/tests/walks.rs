@@ -20,9 +20,9 @@ use crate::{
 
 /// Whether records are in memory, in segments, in deltas and in bases.
 fn places(fixture: &Fixture) -> [bool; 4] {
-    let (bounds, runs) = (fixture.hash.log.bounds(), fixture.hash.cold.runs());
+    let (bounds, runs) = (fixture.hash.chains.log.bounds(), fixture.hash.cold.runs());
     [
-        bounds.head() < fixture.hash.log.tail(),
+        bounds.head() < fixture.hash.chains.log.tail(),
         bounds.begin() < bounds.head(),
         !runs.deltas().is_empty(),
         runs.base_bytes() > 0,
@@ -149,11 +149,11 @@ fn a_walk_that_a_compaction_passes_does_its_stretch_again() {
     let crowd = &crowds(2)[0];
     let fixture = Fixture::with(1, true, Sizes { bucket_bits: 0, frames: 64, copies: 0 });
     fixture.set(&crowd[0], b"goes");
-    let below = fixture.hash.log.close_page();
+    let below = fixture.hash.chains.log.close_page();
     fixture.set(&crowd[1], b"stays");
     (0..1_000u32).for_each(|key| fixture.set(&key.to_be_bytes(), &[1; 100]));
     write_and_evict(&fixture);
-    let segment = &fixture.hash.log.segments()[0];
+    let segment = &fixture.hash.chains.log.segments()[0];
     let (file, page) = (segment.id(), segment.offset(below));
     fixture.disk.hold(file, page);
     thread::scope(|scope| {

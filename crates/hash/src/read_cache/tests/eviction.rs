@@ -15,7 +15,7 @@ fn value(key: u64) -> [u8; 100] {
 fn fixture(records: u64) -> Fixture {
     let fixture = Fixture::new(12, 8, FRAMES);
     (0..records).for_each(|key| fixture.set_cold(&key.to_le_bytes(), &value(key)));
-    fixture.hash.evict_for_inserts();
+    fixture.hash.chains.evict_for_inserts();
     fixture
 }
 
@@ -44,7 +44,7 @@ fn memory_stays_within_its_limit_and_is_used() {
     let fixture = fixture(40 * IN_A_FRAME);
     for _ in 0..3 {
         read(&fixture, 0..40 * IN_A_FRAME);
-        let leased = fixture.hash.read_cache.frames();
+        let leased = fixture.hash.chains.read_cache.frames();
         assert_eq!(leased, FRAMES as u64);
     }
     let kept = copied(&fixture, 0..40 * IN_A_FRAME) as u64;
@@ -59,20 +59,20 @@ fn no_frame_is_lost_while_others_unpin() {
         for _ in 0..3 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    drop(fixture.hash.domain.pin());
+                    drop(fixture.hash.chains.domain.pin());
                 }
             });
         }
         (0..10).for_each(|_| read(&fixture, 0..40 * IN_A_FRAME));
         done.store(true, Ordering::Relaxed);
     });
-    let mut evictor = fixture.hash.read_cache.evictor.lock();
+    let mut evictor = fixture.hash.chains.read_cache.evictor.lock();
     // One call collects the frames that were given up, the next one their block.
     (0..3).for_each(|_| {
-        fixture.hash.read_cache.collect(&mut evictor);
-        fixture.hash.domain.drain();
+        fixture.hash.chains.read_cache.collect(&mut evictor);
+        fixture.hash.chains.domain.drain();
     });
-    assert!(!fixture.hash.read_cache.is_leaving(&mut evictor), "a frame is neither in a queue nor spare");
+    assert!(!fixture.hash.chains.read_cache.is_leaving(&mut evictor), "a frame is neither in a queue nor spare");
 }
 
 /// A key that was missed lately goes to the main queue at once, where a scan of other keys does not evict it.
@@ -98,7 +98,7 @@ fn a_key_that_is_missed_again_stays() {
 fn a_chain_keeps_what_is_not_evicted() {
     for keys in crate::tests::crowds(4).iter().take(10) {
         let fixture = Fixture::new(0, 8, FRAMES);
-        fixture.hash.evict_for_inserts();
+        fixture.hash.chains.evict_for_inserts();
         keys[1..].iter().for_each(|key| fixture.set_cold(key, b"cold"));
         fixture.set(&keys[0], Some(b"hot"));
         keys[1..].iter().for_each(|key| assert_eq!(fixture.get(key).as_deref(), Some(&b"cold"[..])));
@@ -122,7 +122,12 @@ fn an_entry_whose_last_copy_goes_is_free_if_nothing_hot_is_below() {
     let fixture = fixture(60 * IN_A_FRAME);
     read(&fixture, 0..60 * IN_A_FRAME);
     let there = |key: u64| {
-        fixture.hash.table.find(fixture.hash.key(&key.to_le_bytes()).hash, &fixture.hash.domain.pin()).is_some()
+        fixture
+            .hash
+            .chains
+            .index
+            .find(fixture.hash.chains.key(&key.to_le_bytes()).hash, &fixture.hash.chains.domain.pin())
+            .is_some()
     };
     let entries = (0..60 * IN_A_FRAME).filter(|key| there(*key)).count();
     let kept = copied(&fixture, 0..60 * IN_A_FRAME);
@@ -134,20 +139,23 @@ fn links_that_are_stale_are_swept_when_the_log_has_grown() {
     let mut fixture = Fixture::new(3, 8, 8);
     // So far that short addresses wrap around.
     let at = Address::new(5 << 43);
-    fixture.hash.log = HotLog::new(&fixture.hash.domain, at, 8);
+    fixture.hash.chains.log = HotLog::new(&fixture.hash.chains.domain, at, 8);
     fixture.set_cold(b"key", b"cold");
     fixture.set(b"other", Some(b"hot"));
-    fixture.hash.evict_for_inserts();
-    let (hash, pin) = (&fixture.hash, fixture.hash.domain.pin());
-    let found = hash.table.find_or_insert(hash.key(b"key").hash, &pin).unwrap();
+    fixture.hash.chains.evict_for_inserts();
+    let (hash, pin) = (&fixture.hash, fixture.hash.chains.domain.pin());
+    let found = hash.chains.index.find_or_insert(hash.chains.key(b"key").hash, &pin).unwrap();
     let stale = Link::to(Address::new(at.get() - PAGE + PAGE_HEADER));
-    let copy = hash.read_cache.append(CacheQueue::Small, b"key", b"cold", stale, 0, &pin).unwrap();
+    let copy = hash.chains.read_cache.append(CacheQueue::Small, b"key", b"cold", stale, 0, &pin).unwrap();
     found.place.exchange(found.entry, found.entry.with_link(copy)).unwrap();
-    let hot = hash.table.find(hash.key(b"other").hash, &pin).unwrap().entry.link();
-    let above = hash.read_cache.append(CacheQueue::Main, b"third", b"cold", hot, 0, &pin).unwrap();
+    let hot = hash.chains.index.find(hash.chains.key(b"other").hash, &pin).unwrap().entry.link();
+    let above = hash.chains.read_cache.append(CacheQueue::Main, b"third", b"cold", hot, 0, &pin).unwrap();
     drop(pin);
-    hash.clear_stale_links();
-    let pin = hash.domain.pin();
-    assert_eq!((hash.read_cache.below(copy, &pin), hash.read_cache.below(above, &pin)), (Link::NONE, hot));
+    hash.chains.clear_stale_links();
+    let pin = hash.chains.domain.pin();
+    assert_eq!(
+        (hash.chains.read_cache.below(copy, &pin), hash.chains.read_cache.below(above, &pin)),
+        (Link::NONE, hot)
+    );
     assert!(fixture.is_copied(b"key"));
 }

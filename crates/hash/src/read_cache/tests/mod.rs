@@ -18,8 +18,8 @@ use ecotone_engine::contract::{Operation, UpdateAction};
 use super::*;
 use crate::{
     Hash,
+    chains::{FoundIn as Found, Seen},
     log::{Address, HeaderKind},
-    lookup::{FoundIn as Found, Seen},
     tests::engine_with_copies,
 };
 
@@ -49,7 +49,7 @@ impl Fixture {
         let (value, seen) = self.see(key);
         // As a search offers a record that it has read from a file.
         if let (Found::Nowhere, Some(value)) = (seen.place, &value) {
-            self.hash.offer(&self.hash.key(key), &seen.start, value);
+            self.hash.offer(&self.hash.chains.key(key), &seen.start, value);
         }
         value
     }
@@ -57,7 +57,7 @@ impl Fixture {
     /// A search that ends in the map.
     fn see(&self, key: &[u8]) -> (Option<Vec<u8>>, Seen) {
         let mut value = Vec::new();
-        let seen = self.hash.search(&self.hash.key(key), &mut value).expect("nothing is on disk");
+        let seen = self.hash.searcher().search(&self.hash.chains.key(key), &mut value).expect("nothing is on disk");
         let value = match seen.place {
             Found::Nowhere => self.cold.lock().get(key).cloned().flatten(),
             _ => seen.has_value().then_some(value),
@@ -74,10 +74,11 @@ impl Fixture {
     /// The same, counting a use as a search does.
     #[cfg(not(feature = "loom"))]
     fn is_linked(&self, key: &[u8]) -> bool {
-        let (hash, pin) = (&self.hash, self.hash.domain.pin());
-        let link = hash.table.find(hash.key(key).hash, &pin).map_or(Link::NONE, |found| found.entry.link());
+        let (hash, pin) = (&self.hash, self.hash.chains.domain.pin());
+        let link =
+            hash.chains.index.find(hash.chains.key(key).hash, &pin).map_or(Link::NONE, |found| found.entry.link());
         let mut next = CachedEntryAddress::of(link);
-        while let Some(copy) = next.map(|place| hash.read_cache.copy(place, &pin)) {
+        while let Some(copy) = next.map(|place| hash.chains.read_cache.copy(place, &pin)) {
             if copy.has_key(key) {
                 return true;
             }
@@ -95,11 +96,12 @@ impl Fixture {
                 UpdateAction::Store => Some(&new[..]),
                 UpdateAction::Delete => None,
             };
-            let written = self.hash.write_if(&self.hash.key(key), &seen, new, &self.hash.domain.pin());
+            let written =
+                self.hash.chains.write_if(&self.hash.chains.key(key), &seen, new, &self.hash.chains.domain.pin());
             match written {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(lack) => self.hash.satisfy(lack).expect("there is memory"),
+                Err(lack) => self.hash.reservations.satisfy(&self.hash.chains, lack).expect("there is memory"),
             }
         }
     }
@@ -107,9 +109,9 @@ impl Fixture {
     /// Moves all records below SAFE to the map, in the order of hash-protocol.md, invariant 21. Returns whether there
     /// were any.
     fn compact(&self) -> bool {
-        let log = &self.hash.log;
+        let log = &self.hash.chains.log;
         log.raise_read_only(log.close_page());
-        self.hash.domain.drain();
+        self.hash.chains.domain.drain();
         let (mut page, until) = (log.bounds().begin(), log.bounds().safe());
         if page == until {
             return false;
@@ -124,8 +126,8 @@ impl Fixture {
     }
 
     fn make_cold(&self, page: Address) {
-        let (pin, mut key, mut value) = (self.hash.domain.pin(), Vec::new(), Vec::new());
-        for (_, record) in self.hash.log.page(page, &pin) {
+        let (pin, mut key, mut value) = (self.hash.chains.domain.pin(), Vec::new(), Vec::new());
+        for (_, record) in self.hash.chains.log.page(page, &pin) {
             let state = record.read(&mut value);
             record.read_key(&mut key);
             let value = (state.kind() == HeaderKind::Value).then(|| value.clone());
@@ -137,7 +139,7 @@ impl Fixture {
 
     /// Clears entries as after a truncation.
     fn sweep(&self) {
-        self.hash.table.sweep(self.hash.log.bounds().clearable());
-        self.hash.clear_stale_links();
+        self.hash.chains.index.sweep(self.hash.chains.log.bounds().clearable());
+        self.hash.chains.clear_stale_links();
     }
 }

@@ -89,7 +89,7 @@ fn threads_beside_compaction_and_eviction_follow_the_model() {
     });
     let (compactions, copies) = (compactions.into_inner(), copies.into_inner());
     assert!(compactions > 10 && copies > 10_000, "{compactions} compactions, {copies} copies met");
-    let evicted = fixture.hash.read_cache.small.settled();
+    let evicted = fixture.hash.chains.read_cache.small.settled();
     assert!(evicted > 3, "{evicted} frames");
 }
 

@@ -18,7 +18,7 @@ fn all_orders(preemptions: usize, copies: usize, work: impl Fn(Arc<Fixture>, &Ke
     let begin = move || {
         let fixture = Fixture::new(0, 4, copies);
         fill_up(&fixture.hash);
-        fixture.hash.evict_for_inserts();
+        fixture.hash.chains.evict_for_inserts();
         fixture
     };
     orders::all_orders(preemptions, begin, move |fixture| work(fixture, &keys));
@@ -43,8 +43,12 @@ fn copy_all(fixture: &Fixture, keys: &[Vec<u8>]) {
     for (key, byte) in keys.iter().zip(b'0'..) {
         fixture.set_cold(key, &large(byte));
         assert_eq!(fixture.get(key).as_deref(), Some(&large(byte)[..]));
-        let found =
-            fixture.hash.table.find(fixture.hash.key(key).hash, &fixture.hash.domain.pin()).map(|found| found.entry);
+        let found = fixture
+            .hash
+            .chains
+            .index
+            .find(fixture.hash.chains.key(key).hash, &fixture.hash.chains.domain.pin())
+            .map(|found| found.entry);
         assert!(found.is_some_and(|entry| entry.link().copy().is_some()));
     }
 }
@@ -59,8 +63,8 @@ fn copy_one(fixture: &Fixture, key: &[u8]) {
 
 /// Evicts the oldest frame of entries, and reuses its block when no thread can see it.
 fn evict(fixture: &Fixture) {
-    fixture.hash.evict_frame(&mut fixture.hash.read_cache.evictor.lock());
-    fixture.hash.evict_for_inserts();
+    fixture.hash.chains.evict_frame(&mut fixture.hash.chains.read_cache.evictor.lock());
+    fixture.hash.chains.evict_for_inserts();
 }
 
 /// M5: an update of a cold record beside a blind write. The update comes before the write or sees it. The test fails if
@@ -187,13 +191,17 @@ fn eviction_that_clears_an_entry_loses_no_write() {
         let (_, seen) = fixture.see(&keys[0]);
         fixture.set(&keys[0], Some(b"b"));
         copy_one(&fixture, &keys[1]);
-        fixture.hash.log.raise_read_only(fixture.hash.log.close_page());
+        fixture.hash.chains.log.raise_read_only(fixture.hash.chains.log.close_page());
         let compactor = spawn(&fixture, |fixture| {
             fixture.compact();
             evict(fixture);
         });
-        let written =
-            fixture.hash.write_if(&fixture.hash.key(&keys[0]), &seen, Some(b"01"), &fixture.hash.domain.pin());
+        let written = fixture.hash.chains.write_if(
+            &fixture.hash.chains.key(&keys[0]),
+            &seen,
+            Some(b"01"),
+            &fixture.hash.chains.domain.pin(),
+        );
         assert_eq!(written, Ok(false));
         compactor.join().unwrap();
         assert_eq!(fixture.get(&keys[0]).as_deref(), Some(&b"b"[..]));
@@ -204,9 +212,10 @@ fn eviction_that_clears_an_entry_loses_no_write() {
 fn eviction_beside_growth(work: impl Fn(&Arc<Fixture>, &Keys) + Send + Sync + 'static) {
     all_orders(1, 7, move |fixture, keys| {
         copy_one(&fixture, &keys[0]);
-        let grower = spawn(&fixture, |fixture| fixture.hash.table.grow(|| fixture.hash.reservations.lease().ok()));
+        let grower =
+            spawn(&fixture, |fixture| fixture.hash.chains.index.grow(|| fixture.hash.reservations.lease().ok()));
         work(&fixture, keys);
-        assert!(grower.join().unwrap() && fixture.hash.table.buckets() == 2);
+        assert!(grower.join().unwrap() && fixture.hash.chains.index.buckets() == 2);
         assert_eq!(fixture.get(&keys[0]).as_deref(), Some(&large(b'0')[..]));
     });
 }

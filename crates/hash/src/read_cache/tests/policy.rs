@@ -31,8 +31,8 @@ fn misses(records: usize, rounds: usize) -> Vec<f64> {
         let mut found = Vec::new();
         let rank = sums.partition_point(|sum| *sum < random.random::<f64>()) as u64;
         let key = rank.to_le_bytes();
-        let key = hash.key(&key);
-        let seen = hash.search(&key, &mut found).expect("nothing is on disk");
+        let key = hash.chains.key(&key);
+        let seen = hash.searcher().search(&key, &mut found).expect("nothing is on disk");
         if let Found::Nowhere = seen.place {
             hash.offer(&key, &seen.start, &[rank as u8; 100]);
             return true;

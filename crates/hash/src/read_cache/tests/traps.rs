@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::{
-    append::{self, Appended},
+    chains::{
+        Newest, SearchDepth, Start,
+        append::{self, Appended},
+    },
     log::PAGE,
-    lookup::{Newest, SearchDepth, Start},
     reservations::NeedsSpace,
 };
 
@@ -16,7 +18,7 @@ const NEW: &[u8] = b"new";
 fn searched() -> (Fixture, Start) {
     let fixture = Fixture::new(3, 8, 8);
     fixture.set_cold(KEY, OLD);
-    fixture.hash.evict_for_inserts();
+    fixture.hash.chains.evict_for_inserts();
     let (value, seen) = fixture.see(KEY);
     assert_eq!(value.as_deref(), Some(OLD));
     assert!(matches!(seen.place, Found::Nowhere));
@@ -25,8 +27,11 @@ fn searched() -> (Fixture, Start) {
 
 /// A search from before the key's present value leads to neither an update nor a read-cache entry.
 fn is_noticed(fixture: &Fixture, start: &Start, value: Option<&[u8]>) {
-    let key = fixture.hash.key(KEY);
-    assert_eq!(fixture.hash.insert_if(&key, start, Some(b"update of old"), &fixture.hash.domain.pin()), Ok(false));
+    let key = fixture.hash.chains.key(KEY);
+    assert_eq!(
+        fixture.hash.chains.insert_if(&key, start, Some(b"update of old"), &fixture.hash.chains.domain.pin()),
+        Ok(false)
+    );
     fixture.hash.offer(&key, start, OLD);
     assert!(!fixture.is_copied(KEY));
     assert_eq!(fixture.get(KEY).as_deref(), value);
@@ -48,7 +53,7 @@ fn trap_08_what_was_written_compacted_and_cleared_since_is_noticed() {
     fixture.set(KEY, Some(NEW));
     assert!(fixture.compact());
     assert!(
-        fixture.hash.table.find(fixture.hash.key(KEY).hash, &fixture.hash.domain.pin()).is_none(),
+        fixture.hash.chains.index.find(fixture.hash.chains.key(KEY).hash, &fixture.hash.chains.domain.pin()).is_none(),
         "its entry is gone"
     );
     is_noticed(&fixture, &start, Some(NEW));
@@ -61,22 +66,22 @@ fn trap_08_what_was_written_compacted_and_cleared_since_is_noticed() {
 fn trap_08_a_record_that_was_allocated_before_the_search_is_noticed() {
     let fixture = Fixture::new(3, 8, 8);
     fixture.set_cold(KEY, OLD);
-    fixture.hash.satisfy(NeedsSpace::Frame).unwrap();
+    fixture.hash.reservations.satisfy(&fixture.hash.chains, NeedsSpace::Frame).unwrap();
     let hash = &fixture.hash;
     let start = {
-        let pin = hash.domain.pin();
-        while hash.log.tail().get() % PAGE != PAGE - 24 {
-            drop(hash.log.allocate(b"in vain", Some(b""), &pin));
+        let pin = hash.chains.domain.pin();
+        while hash.chains.log.tail().get() % PAGE != PAGE - 24 {
+            drop(hash.chains.log.allocate(b"in vain", Some(b""), &pin));
         }
-        let found = hash.table.find_or_insert(hash.key(KEY).hash, &pin).unwrap();
-        let raw = hash.log.allocate(KEY, Some(NEW), &pin).unwrap();
+        let found = hash.chains.index.find_or_insert(hash.chains.key(KEY).hash, &pin).unwrap();
+        let raw = hash.chains.log.allocate(KEY, Some(NEW), &pin).unwrap();
         let start = fixture.see(KEY).1.start;
-        assert!(matches!(append::append(&hash.log, found, found.entry.link(), raw), Appended::Done(_)));
+        assert!(matches!(append::append(&hash.chains.log, found, found.entry.link(), raw), Appended::Done(_)));
         start
     };
-    let tail = hash.log.tail();
+    let tail = hash.chains.log.tail();
     assert!(fixture.compact());
-    assert!(hash.log.bounds().begin() == tail, "nothing was allocated since");
+    assert!(hash.chains.log.bounds().begin() == tail, "nothing was allocated since");
     is_noticed(&fixture, &start, Some(NEW));
 }
 
@@ -86,11 +91,11 @@ fn trap_08_a_record_that_was_allocated_before_the_search_is_noticed() {
 fn trap_08_eviction_leaves_an_entry_to_who_goes_by_it() {
     let keys = &crate::tests::crowds(2)[0];
     let fixture = Fixture::new(0, 8, 8);
-    let (hash, key) = (&fixture.hash, fixture.hash.key(&keys[0]));
+    let (hash, key) = (&fixture.hash, fixture.hash.chains.key(&keys[0]));
     fixture.set_cold(&keys[0], OLD);
     let start = fixture.see(&keys[0]).1.start;
     fixture.set(&keys[0], Some(NEW));
-    hash.evict_for_inserts();
+    hash.chains.evict_for_inserts();
     fixture.set_cold(&keys[1], OLD);
     fixture.get(&keys[1]);
     // More entries, so that the frame of this one can be evicted.
@@ -98,21 +103,24 @@ fn trap_08_eviction_leaves_an_entry_to_who_goes_by_it() {
         fixture.set_cold(&other, &[0; 1_800]);
         fixture.get(&other);
     }
-    assert!(fixture.hash.read_cache.small.settled() > 0 && fixture.is_linked(&keys[1]));
-    hash.log.raise_read_only(hash.log.close_page());
-    hash.domain.drain();
+    assert!(fixture.hash.chains.read_cache.small.settled() > 0 && fixture.is_linked(&keys[1]));
+    hash.chains.log.raise_read_only(hash.chains.log.close_page());
+    hash.chains.domain.drain();
     {
         // As an update does that uses the search from before the write.
-        let pin = hash.domain.pin();
-        let begin = hash.log.bounds().begin();
+        let pin = hash.chains.domain.pin();
+        let begin = hash.chains.log.bounds().begin();
         assert!(start.safe >= begin);
         std::thread::scope(|scope| {
-            scope.spawn(|| assert!(fixture.compact() && hash.evict_frame(&mut hash.read_cache.evictor.lock())));
+            scope.spawn(|| {
+                assert!(fixture.compact() && hash.chains.evict_frame(&mut hash.chains.read_cache.evictor.lock()))
+            });
         });
-        assert!(!fixture.is_linked(&keys[1]) && hash.log.bounds().begin() > start.safe);
+        assert!(!fixture.is_linked(&keys[1]) && hash.chains.log.bounds().begin() > start.safe);
         let reach = SearchDepth { begin, floor: begin };
-        let appended =
-            hash.append_unless(&key, Some(b"update of old"), reach, &pin, |newest| !matches!(newest, Newest::Nowhere));
+        let appended = hash
+            .chains
+            .append_unless(&key, Some(b"update of old"), reach, &pin, |newest| !matches!(newest, Newest::Nowhere));
         assert_eq!(appended, Ok(None));
     }
     fixture.compact();
@@ -126,17 +134,20 @@ fn an_update_goes_by_its_key_and_a_copy_by_its_entry() {
     let keys = &crate::tests::crowds(4)[0];
     for (update, other_is_written) in [(true, false), (true, true), (false, false), (false, true)] {
         let fixture = Fixture::new(0, 8, 8);
-        fixture.hash.satisfy(NeedsSpace::Frame).unwrap();
+        fixture.hash.reservations.satisfy(&fixture.hash.chains, NeedsSpace::Frame).unwrap();
         keys.iter().for_each(|key| fixture.set_cold(key, OLD));
-        fixture.hash.evict_for_inserts();
-        let (key, start) = (fixture.hash.key(&keys[0]), fixture.see(&keys[0]).1.start);
+        fixture.hash.chains.evict_for_inserts();
+        let (key, start) = (fixture.hash.chains.key(&keys[0]), fixture.see(&keys[0]).1.start);
         fixture.get(&keys[1]);
         assert!(fixture.is_copied(&keys[1]));
         if other_is_written {
             fixture.set(&keys[2], Some(NEW));
         }
         if update {
-            assert_eq!(fixture.hash.insert_if(&key, &start, Some(NEW), &fixture.hash.domain.pin()), Ok(true));
+            assert_eq!(
+                fixture.hash.chains.insert_if(&key, &start, Some(NEW), &fixture.hash.chains.domain.pin()),
+                Ok(true)
+            );
             assert_eq!(fixture.get(&keys[0]).as_deref(), Some(NEW));
         } else {
             fixture.hash.offer(&key, &start, OLD);

@@ -3,18 +3,17 @@
 
 use ecotone_sys::epoch::Pin;
 
-use super::{
-    Hash,
+use super::{Chains, Newest, SearchDepth};
+use crate::{
     index::Found,
     key::Key,
     log::{Address, HotLog, Link, UnlinkedRecord},
-    lookup::{Newest, SearchDepth},
     reservations::{NeedsSpace, Retryable},
 };
 
 /// The outcome of linking a raw record.
 #[derive(Debug)]
-pub(super) enum Appended<'p> {
+pub(crate) enum Appended<'p> {
     /// The record is the head of the chain.
     Done(Address),
     /// The entry has changed. A caller that still wants to append first looks at the new records of the chain.
@@ -24,10 +23,10 @@ pub(super) enum Appended<'p> {
     Crossed,
 }
 
-impl Hash {
+impl Chains {
     /// Appends a record as the newest of a key. Before each attempt `settled` gets the newest record within `reach`,
     /// and returns true if no append is needed any more. Returns the address of the record, if one was appended.
-    pub(super) fn append_unless(
+    pub(crate) fn append_unless(
         &self,
         key: &Key<'_>,
         value: Option<&[u8]>,
@@ -37,7 +36,7 @@ impl Hash {
     ) -> Retryable<Option<Address>> {
         let mut raw = None;
         loop {
-            let found = self.table.find_or_insert(key.hash, pin).ok_or(NeedsSpace::Bucket)?;
+            let found = self.index.find_or_insert(key.hash, pin).ok_or(NeedsSpace::Bucket)?;
             let hot = self.read_cache.below(found.entry.link(), pin);
             if settled(self.newest(key, hot, reach, pin)) {
                 return Ok(None);
@@ -45,7 +44,7 @@ impl Hash {
             let mine = raw.take().or_else(|| self.log.allocate(key.bytes, value, pin)).ok_or(NeedsSpace::Frame)?;
             match append(&self.log, found, hot, mine) {
                 Appended::Done(address) => {
-                    self.memory_tuner.missed_write(key.hash);
+                    self.memory_share.tuner.missed_write(key.hash);
                     return Ok(Some(address));
                 }
                 Appended::Changed(again) => raw = Some(again),
@@ -53,11 +52,18 @@ impl Hash {
             }
         }
     }
+
+    /// Makes a record the head of its chain, in which it has the highest address. Returns whether the entry could be
+    /// changed.
+    pub(crate) fn try_to_link(&self, hash: u64, address: Address, pin: &Pin<'_>) -> Retryable<bool> {
+        let found = self.index.find_or_insert(hash, pin).ok_or(NeedsSpace::Bucket)?;
+        Ok(found.place.exchange(found.entry, found.entry.with_link(Link::to(address))).is_ok())
+    }
 }
 
 /// Links `raw` as the newest record of the chain that was found, whose hot records begin at `hot`. Read-cache entries
 /// of the chain become unreachable. All arguments were read under the pin that is still held.
-pub(super) fn append<'p>(log: &HotLog, found: Found<'_>, hot: Link, raw: UnlinkedRecord<'p>) -> Appended<'p> {
+pub(crate) fn append<'p>(log: &HotLog, found: Found<'_>, hot: Link, raw: UnlinkedRecord<'p>) -> Appended<'p> {
     let before = hot.head(log.bounds().begin());
     if before.is_some_and(|before| before > raw.address()) {
         return Appended::Crossed;
@@ -90,15 +96,15 @@ mod tests {
     struct Fixture {
         domain: Arc<Domain>,
         log: HotLog,
-        table: Index,
+        index: Index,
     }
 
     impl Fixture {
         fn new() -> Arc<Fixture> {
             let arena = arena();
             let (domain, log) = log(&arena, 2);
-            let table = index(&domain, &arena, 0);
-            Arc::new(Fixture { domain, log, table })
+            let index = index(&domain, &arena, 0);
+            Arc::new(Fixture { domain, log, index })
         }
 
         /// Appends without looking at the chain. Returns the number of allocations.
@@ -107,7 +113,7 @@ mod tests {
             let mut allocated = 0;
             let mut raw = None;
             loop {
-                let found = self.table.find_or_insert(HASH, &pin).expect("there is room");
+                let found = self.index.find_or_insert(HASH, &pin).expect("there is room");
                 let mine = raw.take().unwrap_or_else(|| {
                     allocated += 1;
                     self.log.allocate(key, Some(key), &pin).expect("there are frames")
@@ -123,7 +129,7 @@ mod tests {
         /// The values along the chain; their addresses fall.
         fn chain(&self) -> Vec<Vec<u8>> {
             let (pin, mut values) = (self.domain.pin(), Vec::new());
-            let mut link = self.table.find(HASH, &pin).map_or(Link::NONE, |found| found.entry.link());
+            let mut link = self.index.find(HASH, &pin).map_or(Link::NONE, |found| found.entry.link());
             let mut until = self.log.tail();
             while let Some(address) = link.address(self.log.bounds().begin(), until) {
                 let (record, mut value) = (self.log.record(address, &pin).unwrap(), Vec::new());
@@ -146,7 +152,7 @@ mod tests {
             let pin = fixture.domain.pin();
             let low = fixture.log.allocate(&[9], Some(&[9]), &pin).unwrap();
             fixture.append(&[4]);
-            let found = fixture.table.find(HASH, &pin).unwrap();
+            let found = fixture.index.find(HASH, &pin).unwrap();
             assert!(matches!(append(&fixture.log, found, found.entry.link(), low), Appended::Crossed));
         }
         assert_eq!(fixture.chain(), [[4], [3], [2], [1]]);
@@ -162,14 +168,14 @@ mod tests {
     fn who_found_an_older_head_keeps_the_record() {
         let fixture = Fixture::new();
         let pin = fixture.domain.pin();
-        let old = fixture.table.find_or_insert(HASH, &pin).unwrap();
+        let old = fixture.index.find_or_insert(HASH, &pin).unwrap();
         fixture.append(&[1]);
         let raw = fixture.log.allocate(&[2], Some(&[2]), &pin).unwrap();
         let Appended::Changed(raw) = append(&fixture.log, old, old.entry.link(), raw) else {
             panic!("the head is another")
         };
         let address = raw.address();
-        let now = fixture.table.find(HASH, &pin).unwrap();
+        let now = fixture.index.find(HASH, &pin).unwrap();
         assert!(matches!(append(&fixture.log, now, now.entry.link(), raw), Appended::Done(done) if done == address));
         assert_eq!(fixture.chain(), [[2], [1]]);
     }

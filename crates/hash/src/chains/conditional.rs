@@ -4,11 +4,10 @@
 use ecotone_substrate::bug;
 use ecotone_sys::{epoch::Pin, words::WORD};
 
-use super::{
-    Hash,
+use super::{Chains, Newest, SearchDepth, Start};
+use crate::{
     key::Key,
     log::Address,
-    lookup::{Newest, SearchDepth, Start},
     reservations::{NeedsSpace, Retryable},
 };
 
@@ -21,9 +20,9 @@ impl Start {
     }
 }
 
-impl Hash {
+impl Chains {
     /// Writes the key if it has got no record since a search that found none in memory. Returns whether it wrote.
-    pub(super) fn insert_if(
+    pub(crate) fn insert_if(
         &self,
         key: &Key<'_>,
         start: &Start,
@@ -37,29 +36,18 @@ impl Hash {
             .map(|appended| appended.is_some())
     }
 
-    /// Offers the value that a search has read from a file to the read cache.
-    pub(super) fn offer(&self, key: &Key<'_>, start: &Start, value: &[u8]) {
-        if !self.read_cache.is_on() {
-            return;
-        }
-        let copied = self.cache_if_unchanged(key, start, value, &self.domain.pin());
-        if self.read_cache.lacks_room() {
-            self.evict_for_inserts();
-            // Read-cache entries take entries of the index.
-            self.reservations.has_taken();
-        }
-        if let Err(lack) = copied {
-            // Without memory the value is not cached.
-            let _ = self.satisfy(lack);
-        }
-    }
-
     /// Adds a read-cache entry at the head of the key's chain, if since the search no hot record has been linked there,
     /// and no read-cache entry of this key.
-    fn cache_if_unchanged(&self, key: &Key<'_>, start: &Start, value: &[u8], pin: &Pin<'_>) -> Retryable<()> {
+    pub(crate) fn cache_if_unchanged(
+        &self,
+        key: &Key<'_>,
+        start: &Start,
+        value: &[u8],
+        pin: &Pin<'_>,
+    ) -> Retryable<()> {
         let begin = self.log.bounds().begin();
         let Some(known) = start.known(begin) else { return Ok(()) };
-        let found = self.table.find_or_insert(key.hash, pin).ok_or(NeedsSpace::Bucket)?;
+        let found = self.index.find_or_insert(key.hash, pin).ok_or(NeedsSpace::Bucket)?;
         let met = self.read_cache.search(key.bytes, found.entry.link(), pin);
         if met.copy.is_none()
             && (met.hot.head(begin) == known || bug!(StaleAdmission))
