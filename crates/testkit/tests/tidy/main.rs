@@ -3,6 +3,7 @@
 
 mod bugs;
 mod calls;
+mod circles;
 mod layers;
 mod limits;
 mod modules;

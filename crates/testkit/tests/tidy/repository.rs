@@ -38,7 +38,7 @@ impl Source {
 
     /// The lines of code: comments are left out, and so is a test module at the end.
     pub(super) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
-        let product = self.lines().take_while(|(_, line)| !line.starts_with("mod tests {"));
+        let product = self.lines().take_while(|(_, line)| !line.ends_with("mod tests {"));
         product
             .map(|(number, line)| (number, line.split("//").next().unwrap_or_default()))
             .filter(|(_, line)| !line.trim().is_empty())

@@ -2,26 +2,25 @@
 
 use std::{collections::BTreeSet, time::SystemTime};
 
-use super::{
-    Section, machine, number,
-    read::Results,
-    record::{MachineSpeed, Row},
+use super::{machine, number, read::Results, section::Section};
+use crate::{
+    row::record::{MachineSpeed, RowRecord},
+    statistics,
 };
-use crate::statistics;
 
 /// A name and its text.
 pub(crate) type Fact = (&'static str, String);
 
 /// The facts that are known.
 pub(crate) fn facts(results: &Results, sections: &[Section]) -> Vec<Fact> {
-    let rows: Vec<&Row> = results.rows.iter().map(|found| &found.record).collect();
+    let rows: Vec<&RowRecord> = results.rows.iter().map(|found| &found.record).collect();
     let facts = [
         ("Stores", Some(stores(sections))),
         ("Suites", suites(sections)),
         ("Rows", Some(endings(&rows))),
-        ("Fixed loop", over(&rows, |pace| pace.loop_ns.map(|ns| ns / 1e3), number::microseconds)),
-        ("Disk reads, depth 32", over(&rows, |pace| pace.disk_reads_per_second, number::rate)),
-        ("Stolen by other guests", over(&rows, |pace| pace.stolen, number::percent)),
+        ("Fixed loop", over(&rows, |speed| speed.loop_ns.map(|ns| ns / 1e3), number::microseconds)),
+        ("Disk reads, depth 32", over(&rows, |speed| speed.disk_reads_per_second, number::rate)),
+        ("Stolen by other guests", over(&rows, |speed| speed.stolen, number::percent)),
         ("Results written", dates(results)),
         ("Files", Some(results.files.iter().map(|file| file.name.clone()).collect::<Vec<_>>().join(", "))),
         (
@@ -47,7 +46,7 @@ fn suites(sections: &[Section]) -> Option<String> {
     (!suites.is_empty()).then(|| suites.join(", "))
 }
 
-fn endings(rows: &[&Row]) -> String {
+fn endings(rows: &[&RowRecord]) -> String {
     let endings: BTreeSet<String> = rows.iter().map(|row| row.ending()).filter(|ending| ending != "ok").collect();
     let count = |ending: &str| rows.iter().filter(|row| row.ending() == ending).count();
     let bad = endings.iter().map(|ending| format!(", {} {ending}", count(ending)));
@@ -55,8 +54,8 @@ fn endings(rows: &[&Row]) -> String {
 }
 
 /// The median and the range of a machine measurement over the rows.
-fn over(rows: &[&Row], value: fn(&MachineSpeed) -> Option<f64>, show: fn(f64) -> String) -> Option<String> {
-    let values = || rows.iter().flat_map(|row| machine::paces(row)).filter_map(value);
+fn over(rows: &[&RowRecord], value: fn(&MachineSpeed) -> Option<f64>, show: fn(f64) -> String) -> Option<String> {
+    let values = || rows.iter().flat_map(|row| machine::speeds(row)).filter_map(value);
     let (low, high) = statistics::range(values())?;
     Some(format!("median {}, from {} to {}", show(statistics::median(values())?), show(low), show(high)))
 }

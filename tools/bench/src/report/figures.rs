@@ -1,15 +1,12 @@
 //! The figures of a series besides its throughput; the tables and the small charts share this list.
 
-use super::{
-    group::Group,
-    number,
-    record::{Latency, Load, Row},
-};
+use super::{group::Group, number};
+use crate::row::record::{LatencyRecord, LoadRecord, RowRecord};
 
 /// A figure of a row.
 pub(crate) struct Figure {
     pub(crate) name: &'static str,
-    pub(crate) value: fn(&Row) -> Option<f64>,
+    pub(crate) value: fn(&RowRecord) -> Option<f64>,
     pub(crate) show: fn(f64) -> String,
     /// The reference value of its chart; `None` if it has no chart of its own.
     pub(crate) chart: Option<Against>,
@@ -96,15 +93,15 @@ pub(crate) const SPACE_AND_TIME: &[Figure] = &[
     Figure { name: "time to open", value: |row| row.open_seconds, show: number::seconds, chart: ALONE },
 ];
 
-fn latency(row: &Row, value: fn(&Latency) -> Option<f64>) -> Option<f64> {
+fn latency(row: &RowRecord, value: fn(&LatencyRecord) -> Option<f64>) -> Option<f64> {
     row.latency_us.as_ref().and_then(value)
 }
 
-fn load(row: &Row, value: fn(&Load) -> Option<f64>) -> Option<f64> {
+fn load(row: &RowRecord, value: fn(&LoadRecord) -> Option<f64>) -> Option<f64> {
     row.load.as_ref().and_then(value)
 }
 
-fn per_operation(row: &Row, total: Option<f64>) -> Option<f64> {
+fn per_operation(row: &RowRecord, total: Option<f64>) -> Option<f64> {
     let operations = row.operations.filter(|operations| *operations > 0.0)?;
     Some(total? / operations)
 }

@@ -4,16 +4,18 @@ use super::{
     machine::Usual,
     number, palette,
     read::{Found, Results, Source},
-    record::{Parameters, Row, Summary},
     series::Series,
 };
-use crate::statistics;
+use crate::{
+    row::record::{RowParameters, RowRecord, SummaryRecord},
+    statistics,
+};
 
 /// One measurement: the stores under the same parameters.
 #[derive(Debug)]
 pub(crate) struct Group {
     number: usize,
-    pub(crate) parameters: Parameters,
+    pub(crate) parameters: RowParameters,
     /// Whether other workloads precede or follow it in the same stores.
     is_phase: bool,
     pub(crate) series: Vec<Series>,
@@ -32,8 +34,8 @@ impl Group {
 
     /// The ratio of the median throughput to ours; `None` for the harness.
     pub(crate) fn ratio(&self, series: &Series) -> Option<f64> {
-        let ours = self.reference()?.median(Row::throughput).filter(|ops| *ops > 0.0)?;
-        let theirs = series.median(Row::throughput)?;
+        let ours = self.reference()?.median(RowRecord::throughput).filter(|ops| *ops > 0.0)?;
+        let theirs = series.median(RowRecord::throughput)?;
         (series.comparable() && series.store != palette::HARNESS).then(|| theirs / ours)
     }
 
@@ -43,7 +45,7 @@ impl Group {
     }
 
     /// The median of a figure over all stores, for a figure that does not depend on the store.
-    pub(crate) fn median(&self, figure: fn(&Row) -> Option<f64>) -> Option<f64> {
+    pub(crate) fn median(&self, figure: fn(&RowRecord) -> Option<f64>) -> Option<f64> {
         statistics::median(self.series.iter().flat_map(Series::counted).filter_map(figure))
     }
 
@@ -162,11 +164,11 @@ pub(crate) fn phases(groups: &[Group]) -> Vec<Vec<&Group>> {
 /// Rows of the same parameters.
 #[derive(Debug)]
 struct Heap {
-    parameters: Parameters,
-    rows: Vec<Found<Row>>,
+    parameters: RowParameters,
+    rows: Vec<Found<RowRecord>>,
 }
 
-fn put(heaps: &mut Vec<Heap>, place: Option<usize>, found: &Found<Row>) -> usize {
+fn put(heaps: &mut Vec<Heap>, place: Option<usize>, found: &Found<RowRecord>) -> usize {
     let place = place.unwrap_or_else(|| {
         heaps.push(Heap { parameters: found.record.parameters.clone(), rows: Vec::new() });
         heaps.len() - 1
@@ -199,13 +201,13 @@ impl Heap {
         let (store, file) = name;
         let alone = names.iter().filter(|(other, _)| other == store).count() == 1;
         let label = if alone { store.clone() } else { format!("{store} ({})", stem(&results.files[*file])) };
-        let mine = |found: &&Found<Row>| found.record.store() == store && found.file == *file;
+        let mine = |found: &&Found<RowRecord>| found.record.store() == store && found.file == *file;
         let rows = self.rows.iter().filter(mine).map(|found| found.record.clone()).collect();
         Series::new(store.clone(), label, rows, self.summary(name, &results.summaries), usual)
     }
 
-    fn summary(&self, (store, file): &(String, usize), summaries: &[Found<Summary>]) -> Option<Summary> {
-        let mine = |found: &&Found<Summary>| {
+    fn summary(&self, (store, file): &(String, usize), summaries: &[Found<SummaryRecord>]) -> Option<SummaryRecord> {
+        let mine = |found: &&Found<SummaryRecord>| {
             let summary = &found.record;
             found.file == *file && summary.store.as_ref() == Some(store) && summary.parameters.agrees(&self.parameters)
         };

@@ -1,8 +1,10 @@
 //! The state of the machine while a row was measured. A shared machine can be nearly half as fast at another time, so
 //! rows from different states do not compare stores.
 
-use super::record::{MachineSpeed, Row};
-use crate::statistics;
+use crate::{
+    row::record::{MachineSpeed, RowRecord},
+    statistics,
+};
 
 /// Stolen time is mentioned above this fraction of the processors' time.
 const STOLEN: f64 = 0.05;
@@ -16,17 +18,17 @@ pub(crate) struct Usual {
 
 impl Usual {
     /// Takes the medians over rows.
-    pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Self {
+    pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a RowRecord> + Clone) -> Self {
         let over = |value: fn(&MachineSpeed) -> Option<f64>| {
-            statistics::lower_median(rows.clone().flat_map(paces).filter_map(value))
+            statistics::lower_median(rows.clone().flat_map(speeds).filter_map(value))
         };
-        Usual { loop_ns: over(|pace| pace.loop_ns), disk_reads_per_second: over(|pace| pace.disk_reads_per_second) }
+        Usual { loop_ns: over(|speed| speed.loop_ns), disk_reads_per_second: over(|speed| speed.disk_reads_per_second) }
     }
 
     /// Whether a row is comparable with the others: the known states before and after it are the usual state.
-    pub(crate) fn holds(&self, row: &Row) -> bool {
-        paces(row).all(|pace| {
-            near(pace.loop_ns, self.loop_ns) && near(pace.disk_reads_per_second, self.disk_reads_per_second)
+    pub(crate) fn holds(&self, row: &RowRecord) -> bool {
+        speeds(row).all(|speed| {
+            near(speed.loop_ns, self.loop_ns) && near(speed.disk_reads_per_second, self.disk_reads_per_second)
         })
     }
 }
@@ -36,12 +38,12 @@ fn near(one: Option<f64>, other: Option<f64>) -> bool {
 }
 
 /// The known states before and after a row.
-pub(crate) fn paces(row: &Row) -> impl Iterator<Item = &MachineSpeed> {
+pub(crate) fn speeds(row: &RowRecord) -> impl Iterator<Item = &MachineSpeed> {
     row.machine.iter().flat_map(|machine| machine.before.iter().chain(machine.after.iter()))
 }
 
 /// The fraction of the processors' time that other guests took during a row, if above the threshold.
-pub(crate) fn stolen(row: &Row) -> Option<f64> {
-    let pace = row.machine.as_ref()?.after.as_ref()?;
-    pace.stolen.filter(|stolen| *stolen > STOLEN)
+pub(crate) fn stolen(row: &RowRecord) -> Option<f64> {
+    let speed = row.machine.as_ref()?.after.as_ref()?;
+    speed.stolen.filter(|stolen| *stolen > STOLEN)
 }

@@ -1,8 +1,8 @@
 //! The report as Markdown: the same tables as in the page.
 
 use super::{
-    Section,
     facts::Fact,
+    section::Section,
     table::{Table, escaped},
     tables,
 };

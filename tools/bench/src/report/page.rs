@@ -3,10 +3,11 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{
-    Section, chart,
+    chart,
     facts::Fact,
     figures,
     group::{self, Group},
+    section::Section,
     tables,
 };
 
@@ -108,8 +109,8 @@ fn group(group: &Group, open: bool) -> Markup {
                 @if let Some(memory) = chart::memory(group) {
                     figure { figcaption { "Memory over time" small { "in the median round" } } (memory) }
                 }
-                @if let Some(pace) = chart::pace(group) {
-                    figure { figcaption { "Operations a second over time" small { "in the median round" } } (pace) }
+                @if let Some(chart) = chart::throughput_over_time(group) {
+                    figure { figcaption { "Operations a second over time" small { "in the median round" } } (chart) }
                 }
             }
             (panels(group))

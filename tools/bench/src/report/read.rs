@@ -9,16 +9,18 @@ use std::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::record::{Comparison, Row, Summary};
-use crate::error::{Context, Result};
+use crate::{
+    error::{Context, Result},
+    row::record::{ComparisonRecord, RowRecord, SummaryRecord},
+};
 
 /// Everything that was read, in the order of files and lines.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     pub(crate) files: Vec<Source>,
-    pub(crate) rows: Vec<Found<Row>>,
-    pub(crate) summaries: Vec<Found<Summary>>,
-    pub(crate) comparisons: Vec<Comparison>,
+    pub(crate) rows: Vec<Found<RowRecord>>,
+    pub(crate) summaries: Vec<Found<SummaryRecord>>,
+    pub(crate) comparisons: Vec<ComparisonRecord>,
     /// Lines that were skipped, each with file, line and reason.
     pub(crate) skipped: Vec<String>,
 }

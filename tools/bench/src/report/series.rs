@@ -5,9 +5,11 @@ use serde_json::Value;
 use super::{
     machine::{self, Usual},
     number,
-    record::{Row, Summary},
 };
-use crate::statistics;
+use crate::{
+    row::record::{RowRecord, SummaryRecord},
+    statistics,
+};
 
 /// The rounds of one store that are reported together.
 #[derive(Debug)]
@@ -15,58 +17,64 @@ pub(crate) struct Series {
     pub(crate) store: String,
     /// The store's name; with the file's name if the group has the store from several files.
     pub(crate) label: String,
-    pub(crate) rows: Vec<Judged>,
-    summary: Option<Summary>,
+    pub(crate) rows: Vec<Round>,
+    summary: Option<SummaryRecord>,
 }
 
-/// A row with its verdict.
+/// The row of a round, and the state of the machine in it.
 #[derive(Debug)]
-pub(crate) struct Judged {
-    pub(crate) row: Row,
+pub(crate) struct Round {
+    pub(crate) row: RowRecord,
     /// The machine was in the state of most rows of the group.
     pub(crate) usual_state: bool,
 }
 
 impl Series {
     /// A series of one store's rows and their summary.
-    pub(crate) fn new(store: String, label: String, rows: Vec<Row>, summary: Option<Summary>, usual: &Usual) -> Self {
-        let judge = |row: Row| Judged { usual_state: usual.holds(&row), row };
+    pub(crate) fn new(
+        store: String,
+        label: String,
+        rows: Vec<RowRecord>,
+        summary: Option<SummaryRecord>,
+        usual: &Usual,
+    ) -> Self {
+        let judge = |row: RowRecord| Round { usual_state: usual.holds(&row), row };
         Series { store, label, rows: rows.into_iter().map(judge).collect(), summary }
     }
 
     /// The rows that count: those that ended well in the usual state, or if there are none, all that ended well.
-    pub(crate) fn counted(&self) -> Vec<&Row> {
+    pub(crate) fn counted(&self) -> Vec<&RowRecord> {
         let usual = self.comparable();
-        let counts = |judged: &&Judged| judged.row.throughput().is_some() && (judged.usual_state || !usual);
-        self.rows.iter().filter(counts).map(|judged| &judged.row).collect()
+        let counts = |round: &&Round| round.row.throughput().is_some() && (round.usual_state || !usual);
+        self.rows.iter().filter(counts).map(|round| &round.row).collect()
     }
 
     /// Whether it has a round that is comparable with those of other stores.
     pub(crate) fn comparable(&self) -> bool {
-        self.rows.iter().any(|judged| judged.usual_state && judged.row.throughput().is_some())
+        self.rows.iter().any(|round| round.usual_state && round.row.throughput().is_some())
     }
 
     /// The median of a figure over the rounds that count.
-    pub(crate) fn median(&self, figure: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
+    pub(crate) fn median(&self, figure: impl Fn(&RowRecord) -> Option<f64>) -> Option<f64> {
         statistics::median(self.counted().into_iter().filter_map(figure))
     }
 
     /// The smallest and largest throughput of the rounds that count.
     pub(crate) fn range(&self) -> Option<(f64, f64)> {
-        statistics::range(self.counted().into_iter().filter_map(Row::throughput))
+        statistics::range(self.counted().into_iter().filter_map(RowRecord::throughput))
     }
 
     /// (max - min) / median of the throughput, with two rounds or more.
     pub(crate) fn spread(&self) -> Option<f64> {
         let (low, high) = self.range()?;
-        let median = self.median(Row::throughput).filter(|median| *median > 0.0)?;
+        let median = self.median(RowRecord::throughput).filter(|median| *median > 0.0)?;
         (self.counted().len() > 1).then(|| (high - low) / median)
     }
 
     /// The counted round nearest to the median throughput for which `what` gives a value.
-    pub(crate) fn typical<T>(&self, what: impl Fn(&Row) -> Option<T>) -> Option<T> {
-        let median = self.median(Row::throughput)?;
-        let distance = |row: &Row| row.throughput().map_or(f64::INFINITY, |ops| (ops - median).abs());
+    pub(crate) fn typical<T>(&self, what: impl Fn(&RowRecord) -> Option<T>) -> Option<T> {
+        let median = self.median(RowRecord::throughput)?;
+        let distance = |row: &RowRecord| row.throughput().map_or(f64::INFINITY, |ops| (ops - median).abs());
         let having = self.counted().into_iter().filter_map(|row| Some((distance(row), what(row)?)));
         having.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, value)| value)
     }
@@ -79,7 +87,7 @@ impl Series {
         if let Some(stolen) = statistics::range(self.counted().into_iter().filter_map(machine::stolen)) {
             doubts.push(format!("other guests took up to {} of the processors", number::percent(stolen.1)));
         }
-        let capped = |row: &&Row| row.load.as_ref().is_some_and(|load| load.capped == Some(true));
+        let capped = |row: &&RowRecord| row.load.as_ref().is_some_and(|load| load.capped == Some(true));
         if self.counted().iter().any(capped) {
             doubts.push("the preparation was capped".to_owned());
         }
@@ -106,8 +114,8 @@ impl Series {
     }
 
     fn bad_ends(&self) -> Vec<String> {
-        let bad = self.rows.iter().map(|judged| &judged.row).filter(|row| row.throughput().is_none());
-        let tell = |row: &Row| {
+        let bad = self.rows.iter().map(|round| &round.row).filter(|row| row.throughput().is_none());
+        let tell = |row: &RowRecord| {
             let round = row.round.map_or("a round".to_owned(), |round| format!("round {round}"));
             let error = row.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
             format!("{round} {}{error}", row.ending())
@@ -116,8 +124,8 @@ impl Series {
     }
 
     fn other_states(&self) -> Option<String> {
-        let well = self.rows.iter().filter(|judged| judged.row.throughput().is_some());
-        let (all, other) = (well.clone().count(), well.filter(|judged| !judged.usual_state).count());
+        let well = self.rows.iter().filter(|round| round.row.throughput().is_some());
+        let (all, other) = (well.clone().count(), well.filter(|round| !round.usual_state).count());
         match other {
             0 => None,
             other if other == all => {

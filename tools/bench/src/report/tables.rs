@@ -1,15 +1,17 @@
 //! The tables of a report.
 
 use super::{
-    Section,
     figures::{self, Figure},
     group::Group,
     number, palette,
-    record::{Comparison, MachineSpeed, Row},
-    series::{Judged, Series},
+    section::Section,
+    series::{Round, Series},
     table::{Cell, Head, Table},
 };
-use crate::statistics;
+use crate::{
+    row::record::{ComparisonRecord, MachineSpeed, RowRecord},
+    statistics,
+};
 
 /// All rows that did not end well, grouped by error; `None` if there are none.
 pub(crate) fn troubles(sections: &[Section]) -> Option<Table> {
@@ -34,9 +36,9 @@ pub(crate) fn troubles(sections: &[Section]) -> Option<Table> {
 }
 
 /// The rows of a series that did not end well, one for each kind of ending, with the rounds that ended so.
-fn endings(series: &Series) -> Vec<(&Row, Vec<String>)> {
-    let mut endings: Vec<(&Row, Vec<String>)> = Vec::new();
-    for row in series.rows.iter().map(|judged| &judged.row).filter(|row| row.throughput().is_none()) {
+fn endings(series: &Series) -> Vec<(&RowRecord, Vec<String>)> {
+    let mut endings: Vec<(&RowRecord, Vec<String>)> = Vec::new();
+    for row in series.rows.iter().map(|round| &round.row).filter(|row| row.throughput().is_none()) {
         let round = row.round.map(|round| round.to_string());
         match endings.iter_mut().find(|(other, _)| other.status == row.status && other.error == row.error) {
             Some((_, rounds)) => rounds.extend(round),
@@ -81,7 +83,7 @@ fn overview_cell(group: &Group, series: &Series) -> Cell {
         Some(ratio) if ratio < 0.95 => "behind",
         _ => "",
     };
-    Cell { detail, class, ..Cell::new(series.median(Row::throughput).map(number::rate)) }
+    Cell { detail, class, ..Cell::new(series.median(RowRecord::throughput).map(number::rate)) }
 }
 
 fn mean_cell(section: &Section, label: &str) -> Cell {
@@ -94,10 +96,10 @@ fn mean_cell(section: &Section, label: &str) -> Cell {
 }
 
 /// A paper's ratios and goals beside ours.
-pub(crate) fn comparisons(comparisons: &[Comparison]) -> Table {
+pub(crate) fn comparisons(comparisons: &[ComparisonRecord]) -> Table {
     let heads = ["cell", "ours / theirs", "of"].map(Head::words).into_iter();
     let heads = heads.chain(["paper", "goal", "here", "difference", "cells"].map(Head::number)).collect();
-    let cells = |comparison: &Comparison| {
+    let cells = |comparison: &ComparisonRecord| {
         let of_cells = comparison.cells.zip(comparison.of_cells).filter(|(_, of)| *of > 1);
         vec![
             Cell::new(comparison.cell.clone()),
@@ -139,7 +141,7 @@ fn speed(group: &Group) -> Table {
     let heads = std::iter::once(Head::words("store")).chain(heads).chain([Head::words("remarks")]).collect();
     let mut rows: Vec<Vec<Cell>> = group.series.iter().map(|series| speed_row(group, series, ideal)).collect();
     if let Some(ideal) = ideal {
-        let ours = group.reference().and_then(|ours| ours.median(Row::throughput)).filter(|ops| *ops > 0.0);
+        let ours = group.reference().and_then(|ours| ours.median(RowRecord::throughput)).filter(|ops| *ops > 0.0);
         let mut row = vec![Cell::new(Some("ideal".to_owned())), Cell::new(Some(number::rate(ideal)))];
         row.extend([None, None, None].map(Cell::new));
         row.push(Cell::new(ours.map(|ours| number::times(ideal / ours))));
@@ -150,7 +152,7 @@ fn speed(group: &Group) -> Table {
 }
 
 fn speed_row(group: &Group, series: &Series, ideal: Option<f64>) -> Vec<Cell> {
-    let median = series.median(Row::throughput);
+    let median = series.median(RowRecord::throughput);
     let range = series.range().filter(|_| series.counted().len() > 1);
     let ideal = ideal.filter(|ideal| *ideal > 0.0 && series.store != palette::HARNESS);
     let part = |ops: f64| ideal.map(|ideal| number::percent(ops / ideal));
@@ -192,16 +194,16 @@ fn rounds(group: &Group) -> Table {
     let heads = ["round", "throughput", "p99", "fixed loop before", "after", "disk reads before", "after", "stolen"];
     let heads = [Head::words("store"), Head::words("status")].into_iter().chain(heads.map(Head::number));
     let heads = heads.chain([Head::words("machine"), Head::words("error")]).collect();
-    let all = group.series.iter().flat_map(|series| series.rows.iter().map(move |judged| round(series, judged)));
+    let all = group.series.iter().flat_map(|series| series.rows.iter().map(move |one| round(series, one)));
     Table { caption: "Every round".to_owned(), heads, rows: all.collect() }.without_unknown_columns()
 }
 
-fn round(series: &Series, Judged { row, usual_state }: &Judged) -> Vec<Cell> {
+fn round(series: &Series, Round { row, usual_state }: &Round) -> Vec<Cell> {
     let machine = row.machine.as_ref();
     let before = machine.and_then(|machine| machine.before.as_ref());
     let after = machine.and_then(|machine| machine.after.as_ref());
-    let fixed_loop = |pace: &MachineSpeed| Some(number::microseconds(pace.loop_ns? / 1e3));
-    let disk = |pace: &MachineSpeed| Some(number::rate(pace.disk_reads_per_second?));
+    let fixed_loop = |speed: &MachineSpeed| Some(number::microseconds(speed.loop_ns? / 1e3));
+    let disk = |speed: &MachineSpeed| Some(number::rate(speed.disk_reads_per_second?));
     let state = if *usual_state { "usual state" } else { "another state, not comparable" };
     vec![
         store(series),
@@ -213,7 +215,7 @@ fn round(series: &Series, Judged { row, usual_state }: &Judged) -> Vec<Cell> {
         Cell::new(after.and_then(fixed_loop)),
         Cell::new(before.and_then(disk)),
         Cell::new(after.and_then(disk)),
-        Cell::new(after.and_then(|pace| pace.stolen).map(number::percent)),
+        Cell::new(after.and_then(|speed| speed.stolen).map(number::percent)),
         Cell::new(machine.map(|_| state.to_owned())).class(if *usual_state { "" } else { "bad" }),
         Cell::new(row.error.clone()).class("error"),
     ]

@@ -2,8 +2,11 @@
 
 use clap::ValueEnum;
 
-use super::{compare::Comparison, keys::Keys};
-use crate::{distribution::Shape, store::Durability, warmup::Warmup, workload::Workload};
+use super::{comparison::Comparison, keys::Keys, scale::Scale};
+use crate::{
+    measure::options::Warmup,
+    row::{Durability, Shape, Workload},
+};
 
 /// Default exponent of Zipf's law.
 const THETA: f64 = 0.99;
@@ -13,34 +16,6 @@ const STRETCH: f64 = 0.1;
 const THREADS: u16 = 8;
 /// The smallest memory budget of a cell, which is the minimum of an Ecotone database.
 const LEAST_MEMORY: u64 = 16 << 20;
-
-/// How large a suite is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scale {
-    /// For the tests of the suites: some thousand records, no prepared states.
-    #[value(hide = true)]
-    Tiny,
-    /// About a million small records and two seconds a cell, to see that all is well.
-    Small,
-    /// The records that the suite states and ten seconds a cell; these are the figures.
-    Full,
-}
-
-impl Scale {
-    /// Seconds of the measurement.
-    pub(super) fn seconds(self) -> f64 {
-        match self {
-            Scale::Tiny => 0.05,
-            Scale::Small => 2.0,
-            Scale::Full => 10.0,
-        }
-    }
-
-    /// Whether cells start from a prepared state rather than from a fresh load.
-    pub(super) fn prepared(self) -> bool {
-        self != Scale::Tiny
-    }
-}
 
 /// The records of a cell. Cells with the same data share the states of the stores.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,8 +10,11 @@ use std::{
 
 use serde_json::Value;
 
-use super::cell::{Cell, Scale, Variant, value};
-use crate::{error::Result, store, workload::Workload};
+use super::{
+    cell::{Cell, Variant, value},
+    scale::Scale,
+};
+use crate::{error::Result, measure::store, row::Workload};
 
 /// The arguments of a `run`: a variant of a cell with some stores.
 pub(super) struct Request<'a> {

@@ -1,10 +1,11 @@
 //! Estimates the time and the space of a cell before it runs, for `--list` and for the time limit.
 
 use super::{
-    cell::{Cell, Data, Scale, Warm},
+    cell::{Cell, Data, Warm},
     options::SuiteOptions,
+    scale::Scale,
 };
-use crate::{distribution::Shape, store::Durability, workload::Workload};
+use crate::row::{Durability, Shape, Workload};
 
 /// Longest preparation of a store, in seconds.
 const LONGEST_PREPARATION: f64 = 1200.0;

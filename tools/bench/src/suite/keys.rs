@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::cell::Scale;
-use crate::keys::Order;
+use super::scale::Scale;
+use crate::measure::keys::Order;
 
 /// Directory of the key sets in the repository.
 const BUNDLED: &str = "data";

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, builder::PossibleValuesParser};
 
 use super::{
-    cell::Scale,
-    table::{NAMES, Suite},
+    scale::Scale,
+    table::Suite,
+    tables::{self, NAMES},
 };
-use crate::{cli, store};
+use crate::{measure::options::positive, row::StoreKind};
 
 /// Options of `suite`.
 #[derive(Debug, Args)]
@@ -39,7 +40,7 @@ pub(crate) struct SuiteOptions {
     #[arg(long, default_value = "../shared/data")]
     pub(crate) data: PathBuf,
     /// No cell begins that would end, by its estimate, after so many minutes.
-    #[arg(long, default_value_t = 120.0, value_parser = cli::positive)]
+    #[arg(long, default_value_t = 120.0, value_parser = positive)]
     pub(crate) minutes: f64,
     /// Show the cells with their time and space, and measure nothing.
     #[arg(long)]
@@ -63,7 +64,7 @@ impl SuiteOptions {
 
 /// Accepts a store of this build, or one that a suite names; the latter is reported as missing when its turn comes.
 fn known_store(text: &str) -> Result<String, String> {
-    let named = NAMES.iter().filter_map(|name| Suite::named(name)).any(|suite| suite.stores.contains(&text));
-    let known = named || <store::Kind as clap::ValueEnum>::from_str(text, false).is_ok();
+    let named = NAMES.iter().filter_map(|name| tables::named(name)).any(|suite| suite.stores.contains(&text));
+    let known = named || <StoreKind as clap::ValueEnum>::from_str(text, false).is_ok();
     known.then(|| text.to_owned()).ok_or_else(|| format!("there is no store {text:?}"))
 }

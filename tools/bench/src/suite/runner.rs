@@ -118,7 +118,7 @@ impl<'a> Runner<'a> {
         let mut rows = vec![Rows::new(); cell.phases.len().max(1)];
         let parts = self.parts(cell)?;
         let kept: Vec<_> = parts.iter().map(|part| cell.state(part.variant, self.options.scale)).collect();
-        match self.states.make_room(estimate.new_bytes, &kept, MOST_BYTES) {
+        match self.states.make_space(estimate.new_bytes, &kept, MOST_BYTES) {
             Ok(()) => self.rounds(cell, &parts, keys, &mut rows)?,
             Err(error) => self.fail(cell, &parts, &error.to_string())?,
         }

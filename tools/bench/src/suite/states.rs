@@ -60,12 +60,12 @@ impl States {
         remove(&self.store(state, store))
     }
 
-    /// Makes room for `bytes` more: removes the states other than `kept`, those longest unused first, until all fit
+    /// Makes space for `bytes` more: removes the states other than `kept`, those longest unused first, until all fit
     /// below `most` and into the file system.
     ///
     /// # Errors
     /// If they do not fit even so.
-    pub(super) fn make_room(&self, bytes: u64, kept: &[String], most: u64) -> Result<()> {
+    pub(super) fn make_space(&self, bytes: u64, kept: &[String], most: u64) -> Result<()> {
         fs::create_dir_all(&self.path).context("create", &self.path)?;
         let mut others = self.others(kept)?;
         loop {
@@ -159,14 +159,14 @@ mod tests {
         }
         let kept = ["kept".to_owned()];
         fs::create_dir(states.state("photographs")).unwrap();
-        states.make_room(1 << 20, &kept, 4 << 20 | 1 << 19).unwrap();
+        states.make_space(1 << 20, &kept, 4 << 20 | 1 << 19).unwrap();
         let ready = |state| states.is_ready(state, "tree");
         assert!(ready("oldest") && ready("newest"));
-        states.make_room(1 << 20, &kept, 3 << 20 | 1 << 19).unwrap();
+        states.make_space(1 << 20, &kept, 3 << 20 | 1 << 19).unwrap();
         assert!(!ready("oldest") && ready("newest"));
-        states.make_room(1 << 20, &kept, 2 << 20 | 1 << 19).unwrap();
+        states.make_space(1 << 20, &kept, 2 << 20 | 1 << 19).unwrap();
         assert!(ready("kept") && !ready("newest"));
-        let told = states.make_room(2 << 20, &kept, 2 << 20 | 1 << 19).unwrap_err().to_string();
+        let told = states.make_space(2 << 20, &kept, 2 << 20 | 1 << 19).unwrap_err().to_string();
         assert!(ready("kept") && told.contains("need 2.0 MiB"), "{told}");
         assert!(states.state("photographs").exists(), "what is not a state stays");
     }
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_full_file_system_is_told() {
         let temporary = tempfile::tempdir().unwrap();
-        let told = States::new(temporary.path()).make_room(1 << 60, &[], u64::MAX).unwrap_err().to_string();
+        let told = States::new(temporary.path()).make_space(1 << 60, &[], u64::MAX).unwrap_err().to_string();
         assert!(told.contains("need"), "{told}");
     }
 }

@@ -2,12 +2,8 @@
 
 use clap::ValueEnum;
 
-use super::{cell::Cell, compare::Group, tables};
-use crate::store;
-
-/// The names of all suites.
-pub(super) const NAMES: [&str; 7] =
-    ["treeline-points", "treeline-scans", "treeline-forecast", "f2", "spongekv", "aha", "loads"];
+use super::{cell::Cell, comparison::Metric};
+use crate::{measure::store, row::StoreKind};
 
 /// A paper's tables, as reproduced here.
 pub(super) struct Suite {
@@ -24,29 +20,24 @@ pub(super) struct Suite {
 }
 
 impl Suite {
-    /// Finds a suite.
-    pub(super) fn named(name: &str) -> Option<Suite> {
-        match name {
-            "treeline-points" => Some(tables::treeline_points::suite()),
-            "treeline-scans" => Some(tables::treeline_scans::suite()),
-            "treeline-forecast" => Some(tables::treeline_forecast::suite()),
-            "f2" => Some(tables::f2::suite()),
-            "spongekv" => Some(tables::spongekv::suite()),
-            "aha" => Some(tables::aha::suite()),
-            "loads" => Some(tables::loads::suite()),
-            _ => None,
-        }
-    }
-
     /// The stores that are measured by default.
     pub(super) fn usual_stores(&self) -> Vec<String> {
         self.stores[..self.usual].iter().map(|&store| store.to_owned()).collect()
     }
 }
 
+/// Cells whose geometric mean is taken.
+pub(super) struct Group {
+    pub(super) name: &'static str,
+    pub(super) metric: Metric,
+    pub(super) contains: fn(&Cell) -> bool,
+    /// Ratios of the paper, by the other side.
+    pub(super) paper: &'static [(&'static str, f64)],
+}
+
 /// The reason why this build lacks a store, if it does.
 pub(super) fn missing_store(store: &str) -> Option<String> {
-    if let Ok(kind) = <store::Kind as ValueEnum>::from_str(store, false) {
+    if let Ok(kind) = <StoreKind as ValueEnum>::from_str(store, false) {
         (store::opener(kind).is_none()).then(|| store::Unavailable(kind).to_string())
     } else {
         Some(format!("this build has no {store}"))

@@ -6,20 +6,21 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::{
-    cell::{Cell, Data, Scale, Variant},
+    cell::{Cell, Data, Variant},
     child::Request,
-    compare::{Compared, Comparison, Metric, Rows, Side, compare, means, whole},
+    compare::{Compared, Rows, compare, means, whole},
+    comparison::{Comparison, Metric, Side},
     list,
     options::SuiteOptions,
+    scale::Scale,
     states::{MOST_BYTES, States},
-    table::{NAMES, Suite, missing_store},
+    table::{Suite, missing_store},
+    tables::{self, NAMES},
 };
 use crate::{
     cli::{Cli, Command},
-    distribution::Shape,
+    row::{Durability, Shape, Workload},
     statistics::median,
-    store::Durability,
-    workload::Workload,
 };
 
 /// Longest that a suite may take at the full scale, in minutes.
@@ -30,7 +31,7 @@ const LONGEST_SMALL: f64 = 70.0;
 const RIVALS: [&str; 6] = ["rocksdb", "lmdb", "redb", "fjall", "sled", "bf-tree"];
 
 fn suites() -> Vec<Suite> {
-    NAMES.iter().map(|name| Suite::named(name).unwrap()).collect()
+    NAMES.iter().map(|name| tables::named(name).unwrap()).collect()
 }
 
 fn options(line: &str) -> SuiteOptions {
@@ -193,7 +194,7 @@ fn what_is_asked_of_run_is_understood() {
 #[test]
 fn a_variant_has_the_stores_that_know_its_settings() {
     let chosen = ["lsm", "rocksdb"].map(str::to_owned);
-    let suite = Suite::named("spongekv").unwrap();
+    let suite = tables::named("spongekv").unwrap();
     let cell = &suite.cells[0];
     let all: Vec<_> = cell.variants.iter().map(|variant| (variant.label(), cell.stores_of(variant, &chosen))).collect();
     assert_eq!(all[0], ("index=single".to_owned(), vec!["lsm".to_owned()]));
@@ -203,7 +204,7 @@ fn a_variant_has_the_stores_that_know_its_settings() {
 
 #[test]
 fn a_cell_is_without_the_stores_that_take_too_long() {
-    let suite = Suite::named("aha").unwrap();
+    let suite = tables::named("aha").unwrap();
     let of = |wanted: fn(&Cell) -> bool| {
         let cell = suite.cells.iter().find(|cell| wanted(cell)).unwrap();
         cell.stores_of(&Variant::default(), &suite.usual_stores())
@@ -214,7 +215,7 @@ fn a_cell_is_without_the_stores_that_take_too_long() {
 
 #[test]
 fn a_store_beside_comes_with_the_stores_that_a_cell_has() {
-    let suite = Suite::named("f2").unwrap();
+    let suite = tables::named("f2").unwrap();
     let cell = suite.cells.iter().find(|cell| !cell.beside.is_empty()).unwrap();
     let stores = |chosen: &str| cell.stores_of(&Variant::default(), &[chosen.to_owned()]);
     assert_eq!((stores("hash"), stores("rocksdb")), (vec!["hash".to_owned(), "map".to_owned()], vec![]));
@@ -265,7 +266,7 @@ fn ratios_are_those_of_medians() {
 
 #[test]
 fn phases_are_compared_each_and_all_together() {
-    let suite = Suite::named("aha").unwrap();
+    let suite = tables::named("aha").unwrap();
     let cell = suite.cells.iter().find(|cell| !cell.phases.is_empty()).unwrap();
     let rows = |tree: f64, ours: f64| {
         let row =
@@ -283,7 +284,7 @@ fn phases_are_compared_each_and_all_together() {
 
 #[test]
 fn scans_behind_updates_are_held_against_goals() {
-    let suite = Suite::named("aha").unwrap();
+    let suite = tables::named("aha").unwrap();
     let cell = suite.cells.iter().find(|cell| cell.phases.len() == 7).unwrap();
     let timeline: Vec<Value> =
         (1..=40).map(|second| json!({ "seconds": second, "operations": 100 * second })).collect();
@@ -312,7 +313,7 @@ fn a_store_that_failed_has_no_ratio_but_the_papers_stands() {
 
 #[test]
 fn means_are_geometric_and_say_how_many_cells_are_behind_them() {
-    let suite = Suite::named("treeline-points").unwrap();
+    let suite = tables::named("treeline-points").unwrap();
     let group = suite.groups.iter().find(|group| group.name == "zipfian 64B none").unwrap();
     let lines = |cell: &Cell, ratio: f64| {
         let row = |rate: f64| vec![json!({ "ops_per_second": rate, "operations": 1 })];

@@ -3,15 +3,14 @@
 use maud::{Markup, html};
 
 use super::{
-    super::{
-        figures::{Against, Figure},
-        group::Group,
-        palette,
-        series::Series,
-    },
-    SMALL,
     axis::Axis,
-    frame, label_width, px, shortened, text_width,
+    frame::{SMALL, frame, label_width, px, shortened, text_width},
+};
+use crate::report::{
+    figures::{Against, Figure},
+    group::Group,
+    palette,
+    series::Series,
 };
 
 /// A mark beyond this many times the longest bar is written as text, not drawn.

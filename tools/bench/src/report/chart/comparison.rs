@@ -3,11 +3,10 @@
 use maud::{Markup, html};
 
 use super::{
-    super::{number, record::Comparison},
     axis::Axis,
-    frame, px, shortened, text_width,
+    frame::{frame, px, shortened, text_width},
 };
-use crate::statistics;
+use crate::{report::number, row::record::ComparisonRecord, statistics};
 
 /// Wider than other charts, because names of cells are long.
 const WIDTH: f64 = 520.0;
@@ -18,8 +17,9 @@ const COLUMN: f64 = 88.0;
 
 /// Draws, for each comparison with a paper, a line from its ratio to ours on a logarithmic axis; `None` if there is no
 /// comparison.
-pub(crate) fn comparisons(title: &str, comparisons: &[Comparison]) -> Option<Markup> {
-    let shown: Vec<&Comparison> = comparisons.iter().filter(|comparison| comparison.paper_ratio.is_some()).collect();
+pub(crate) fn comparisons(title: &str, comparisons: &[ComparisonRecord]) -> Option<Markup> {
+    let shown: Vec<&ComparisonRecord> =
+        comparisons.iter().filter(|comparison| comparison.paper_ratio.is_some()).collect();
     let (low, high) = statistics::range(shown.iter().flat_map(|comparison| ratios(comparison)))?;
     let axis = Axis::logarithmic((low.min(1.0), high.max(1.0)), |ratio| format!("{}×", number::tick(ratio)));
     let bottom = ROW * shown.len() as f64;
@@ -32,7 +32,7 @@ pub(crate) fn comparisons(title: &str, comparisons: &[Comparison]) -> Option<Mar
 }
 
 /// The ratios that can be drawn.
-fn ratios(comparison: &Comparison) -> impl Iterator<Item = f64> {
+fn ratios(comparison: &ComparisonRecord) -> impl Iterator<Item = f64> {
     [comparison.paper_ratio, comparison.our_ratio].into_iter().flatten().filter(|ratio| *ratio > 0.0)
 }
 
@@ -48,7 +48,7 @@ fn tick(x: f64, text: &str, even: bool, bottom: f64) -> Markup {
     }
 }
 
-fn row(comparison: &Comparison, axis: &Axis, top: f64) -> Markup {
+fn row(comparison: &ComparisonRecord, axis: &Axis, top: f64) -> Markup {
     let cell = name(comparison);
     let words = [("paper", comparison.paper_ratio), ("here", comparison.our_ratio)]
         .map(|(name, ratio)| format!("{name} {}", ratio.map_or("–".to_owned(), number::times)));
@@ -67,13 +67,13 @@ fn row(comparison: &Comparison, axis: &Axis, top: f64) -> Markup {
     } }
 }
 
-fn in_words(comparison: &Comparison) -> String {
+fn in_words(comparison: &ComparisonRecord) -> String {
     let show = |ratio: Option<f64>| ratio.map_or("unknown".to_owned(), number::times);
     let cell = name(comparison);
     format!("{cell}: paper {}, here {}", show(comparison.paper_ratio), show(comparison.our_ratio))
 }
 
-fn name(comparison: &Comparison) -> String {
+fn name(comparison: &ComparisonRecord) -> String {
     let metric = comparison.metric();
     let metric = if metric == "throughput" { String::new() } else { format!(", {metric}") };
     format!("{}: {}{metric}", comparison.cell.as_deref().unwrap_or("(no cell)"), comparison.sides())

@@ -3,11 +3,14 @@
 use maud::Markup;
 
 use super::{
-    super::{group::Group, number, palette, record::Row, series::Series},
     axis::Axis,
     plot::{Ends, Line, Plot},
 };
-use crate::statistics;
+use crate::{
+    report::{group::Group, number, palette, series::Series},
+    row::record::RowRecord,
+    statistics,
+};
 
 /// The highest quantile shown.
 const LAST: f64 = 0.9999;
@@ -48,7 +51,7 @@ fn line(series: &Series) -> Option<Line> {
 
 /// Fractions of the operations and their latencies in microseconds, ascending; falls back to the percentiles of a row
 /// without a distribution.
-fn distribution(row: &Row) -> Option<Vec<(f64, f64)>> {
+fn distribution(row: &RowRecord) -> Option<Vec<(f64, f64)>> {
     let mut shares: Vec<(f64, f64)> = match &row.latency_cdf {
         Some(points) if !points.is_empty() => points.iter().filter_map(|(share, time)| share.zip(*time)).collect(),
         _ => {

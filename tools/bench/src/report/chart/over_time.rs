@@ -3,11 +3,14 @@
 use maud::Markup;
 
 use super::{
-    super::{group::Group, number, palette, record::Row, series::Series},
     axis::Axis,
     plot::{Ends, Line, Plot},
 };
-use crate::statistics;
+use crate::{
+    report::{group::Group, number, palette, series::Series},
+    row::record::RowRecord,
+    statistics,
+};
 
 /// Seconds and values.
 type Points = Vec<(f64, f64)>;
@@ -24,7 +27,7 @@ pub(crate) fn memory(group: &Group) -> Option<Markup> {
 }
 
 /// Operations a second between the points of the timeline, for each store's median round.
-pub(crate) fn pace(group: &Group) -> Option<Markup> {
+pub(crate) fn throughput_over_time(group: &Group) -> Option<Markup> {
     let lines = lines(group, rates, number::rate);
     let (_, latest) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.0))?;
     let (_, most) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.1))?;
@@ -81,26 +84,26 @@ fn time(latest: f64) -> Axis {
     Axis::linear(latest, 5.0, |seconds| format!("{} s", number::tick(seconds)))
 }
 
-fn lines(group: &Group, points: fn(&Row) -> Option<Points>, show: fn(f64) -> String) -> Vec<Line> {
+fn lines(group: &Group, points: fn(&RowRecord) -> Option<Points>, show: fn(f64) -> String) -> Vec<Line> {
     let rivals = group.series.iter().filter(|series| series.store != palette::HARNESS);
     rivals.filter_map(|series| line(series, points, show)).collect()
 }
 
-fn line(series: &Series, points: fn(&Row) -> Option<Points>, show: fn(f64) -> String) -> Option<Line> {
+fn line(series: &Series, points: fn(&RowRecord) -> Option<Points>, show: fn(f64) -> String) -> Option<Line> {
     let points = series.typical(points)?;
     let (least, most) = statistics::range(points.iter().map(|point| point.1))?;
     let tip = format!("{}: from {} to {}", series.label, show(least), show(most));
     Some(Line { label: series.label.clone(), class: palette::class(&series.store), points, tip })
 }
 
-fn sizes(row: &Row) -> Option<Points> {
+fn sizes(row: &RowRecord) -> Option<Points> {
     let moments = row.timeline.as_ref()?.iter();
     let points: Points = moments.filter_map(|moment| moment.seconds.zip(moment.memory_bytes)).collect();
     (points.len() > 1).then_some(points)
 }
 
 /// The rates between two points. The points count operations from the start of the phase.
-fn rates(row: &Row) -> Option<Points> {
+fn rates(row: &RowRecord) -> Option<Points> {
     let moments = row.timeline.as_ref()?.iter();
     let counted: Points = moments.filter_map(|moment| moment.seconds.zip(moment.operations)).collect();
     let between = counted.windows(2).filter(|pair| pair[1].0 > pair[0].0);

@@ -4,7 +4,11 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::{WIDTH, axis::Axis, frame, label_width, px, spread::spread, text_width};
+use super::{
+    axis::Axis,
+    frame::{WIDTH, frame, label_width, px, text_width},
+    spread::spread,
+};
 
 const HEIGHT: f64 = 290.0;
 const FONT: f64 = 12.0;

@@ -3,9 +3,12 @@
 use maud::Markup;
 
 use super::{
-    super::{group::Group, number, palette, record::Row, series::Series},
-    WIDTH,
     bars::{Bar, Bars},
+    frame::WIDTH,
+};
+use crate::{
+    report::{group::Group, number, palette, series::Series},
+    row::record::RowRecord,
 };
 
 /// Bars of the medians, with whiskers for the range of the rounds, and a line that marks the ideal.
@@ -30,7 +33,7 @@ fn bar(group: &Group, series: &Series) -> Bar {
             ..Bar::default()
         };
     }
-    let value = series.median(Row::throughput);
+    let value = series.median(RowRecord::throughput);
     let rounds = series.counted().len();
     let ratio = group.ratio(series).map(number::times);
     let text = value.map_or(String::new(), number::rate);

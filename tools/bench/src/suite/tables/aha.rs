@@ -1,15 +1,17 @@
 //! AHA-tree's loads, scans and updates: 20-byte keys, 128-byte values. The paper gives its ratios in plots only.
 
-use super::super::{
-    cell::{Cell, Data, Variant},
-    compare::{Comparison, Group, Metric, Side},
-    keys::Keys,
-    table::Suite,
-};
 use crate::{
-    distribution::Shape::{Hotspot, Stretch, Uniform, Zipfian},
-    store::Durability::{self, Buffered, None as Unlogged, Sync},
-    workload::Workload::{self, A, Adapt, C, E, Load, Update},
+    row::{
+        Durability::{self, Buffered, None as Unlogged, Sync},
+        Shape::{Hotspot, Stretch, Uniform, Zipfian},
+        Workload::{self, A, Adapt, C, E, Load, Update},
+    },
+    suite::{
+        cell::{Cell, Data, Variant},
+        comparison::{Comparison, Metric, Side},
+        keys::Keys,
+        table::{Group, Suite},
+    },
 };
 
 const MEMORY: f64 = 0.1;
@@ -52,7 +54,7 @@ const INSERT: &[Way] =
 const SPLIT: &[Way] = &[("side", "adaptive split=side"), ("down", "adaptive split=down")];
 const PAGE_FILL: &[Way] = &[("even", "adaptive page_fill=even"), ("spread", "adaptive page_fill=spread")];
 
-pub(in super::super) fn suite() -> Suite {
+pub(super) fn suite() -> Suite {
     // At the small scale a tenth of the records must exceed the minimum memory.
     let data = Data::synthetic(1_200_000, 10_000_000, 20, 128);
     let mut cells = steady(&data);

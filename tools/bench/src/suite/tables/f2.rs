@@ -1,20 +1,22 @@
 //! F2's YCSB workloads: 8-byte keys, 100-byte values, memory about a tenth of the data.
 
-use super::super::{
-    cell::{Cell, Data, Variant, Warm},
-    compare::{Comparison, Group, Metric, Side},
-    table::Suite,
-};
 use crate::{
-    distribution::Shape::{Latest, Uniform, Zipfian},
-    store::Durability::{self, Buffered, None as Unlogged, Sync},
-    workload::Workload::{A, B, C, D, F},
+    row::{
+        Durability::{self, Buffered, None as Unlogged, Sync},
+        Shape::{Latest, Uniform, Zipfian},
+        Workload::{A, B, C, D, F},
+    },
+    suite::{
+        cell::{Cell, Data, Variant, Warm},
+        comparison::{Comparison, Metric, Side},
+        table::{Group, Suite},
+    },
 };
 
 /// 220 MiB for 20 M records; the paper has 3 GiB for 250 M, which is 13 bytes a record against our 11.5.
 const MEMORY: f64 = 0.1068;
 
-pub(in super::super) fn suite() -> Suite {
+pub(super) fn suite() -> Suite {
     // At the small scale all cells have the minimum memory, a seventh of the data or more.
     let data = Data::synthetic(1_000_000, 20_000_000, 8, 100);
     let logged = Data { full: 5_000_000, ..data.clone() };

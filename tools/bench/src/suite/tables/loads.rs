@@ -1,17 +1,18 @@
 //! Loads in any order, and queues. No paper has such a table; it compares our engines with each other and with rivals.
 
-use super::super::{
-    cell::{Cell, Data},
-    compare::Group,
-    compare::Metric,
-    keys::Keys,
-    table::Suite,
-};
 use crate::{
-    distribution::Shape::Uniform,
-    keys::Order,
-    store::Durability::{Buffered, None as Unlogged, Sync},
-    workload::Workload::{A, Drain, E, First, Insert, Load, Queue},
+    measure::keys::Order,
+    row::{
+        Durability::{Buffered, None as Unlogged, Sync},
+        Shape::Uniform,
+        Workload::{A, Drain, E, First, Insert, Load, Queue},
+    },
+    suite::{
+        cell::{Cell, Data},
+        comparison::Metric,
+        keys::Keys,
+        table::{Group, Suite},
+    },
 };
 
 const MEMORY: f64 = 0.1;
@@ -20,7 +21,7 @@ const NODES: Keys = Keys::File { label: "nodes", name: "osm_nodes_arrival.u64.zs
 /// Records that pass through a queue per record in it.
 const THROUGH: f64 = 500.0;
 
-pub(in super::super) fn suite() -> Suite {
+pub(super) fn suite() -> Suite {
     let data = Data::synthetic(150_000, 3_000_000, 8, 100);
     let ordered = |order| data.clone().keys(Keys::Ordered(order));
     let load = |data: &Data| Cell::new(Load, Uniform, data, Unlogged, MEMORY);

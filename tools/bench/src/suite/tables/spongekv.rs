@@ -1,14 +1,16 @@
 //! SpongeKV's index memory: 10 M records with keys of 8 to 64 bytes, by the kind of the index.
 
-use super::super::{
-    cell::{Cell, Data, Variant},
-    compare::{Comparison, Group, Metric},
-    table::Suite,
-};
 use crate::{
-    distribution::Shape::Uniform,
-    store::Durability::{Buffered, None as Unlogged, Sync},
-    workload::Workload::{A, C, Load},
+    row::{
+        Durability::{Buffered, None as Unlogged, Sync},
+        Shape::Uniform,
+        Workload::{A, C, Load},
+    },
+    suite::{
+        cell::{Cell, Data, Variant},
+        comparison::{Comparison, Metric},
+        table::{Group, Suite},
+    },
 };
 
 const MEMORY: f64 = 0.05;
@@ -29,7 +31,7 @@ const SHARES: [(u64, f64, Option<f64>, f64, f64); 4] = [
     (64, 1.00, Some(1.02), 0.24, 0.17),
 ];
 
-pub(in super::super) fn suite() -> Suite {
+pub(super) fn suite() -> Suite {
     let data = |key_size| Data::synthetic(700_000, 10_000_000, key_size, 100);
     let mut cells = Vec::new();
     for shares in SHARES {

@@ -1,15 +1,17 @@
 //! TreeLine's insert forecasting: half reads, half inserts of taxi pick-ups in order of arrival.
 
-use super::super::{
-    cell::{Cell, Data, Variant},
-    compare::{Comparison, Group, Metric},
-    keys::Keys,
-    table::Suite,
-};
 use crate::{
-    distribution::Shape::Zipfian,
-    store::Durability::{self, Buffered, None as Unlogged, Sync},
-    workload::Workload::Insert,
+    row::{
+        Durability::{self, Buffered, None as Unlogged, Sync},
+        Shape::Zipfian,
+        Workload::Insert,
+    },
+    suite::{
+        cell::{Cell, Data, Variant},
+        comparison::{Comparison, Metric},
+        keys::Keys,
+        table::{Group, Suite},
+    },
 };
 
 const MEMORY: f64 = 0.33;
@@ -18,7 +20,7 @@ const TAXI: Keys = Keys::File { label: "taxi", name: "taxi_pickups.u64.zst", sca
 const ON: &str = "tree forecast=auto";
 const OFF: &str = "tree forecast=off";
 
-pub(in super::super) fn suite() -> Suite {
+pub(super) fn suite() -> Suite {
     let small = Data::synthetic(600_000, 10_000_000, 8, 56).keys(TAXI);
     let large = Data::synthetic(150_000, 3_000_000, 8, 1016).keys(TAXI);
     let plain = |data: &Data, durability| half(data, durability).warmup(0.05);

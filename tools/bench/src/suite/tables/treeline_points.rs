@@ -1,19 +1,21 @@
 //! TreeLine's point workloads, Zipf 0.99 and uniform, memory a third of the data.
 
-use super::super::{
-    cell::{Cell, Data, Variant},
-    compare::{Comparison, Group, Metric, Side},
-    table::Suite,
-};
 use crate::{
-    distribution::Shape::{Latest, Uniform, Zipfian},
-    store::Durability::{self, Buffered, None as Unlogged, Sync},
-    workload::Workload::{A, B, C, D, F},
+    row::{
+        Durability::{self, Buffered, None as Unlogged, Sync},
+        Shape::{Latest, Uniform, Zipfian},
+        Workload::{A, B, C, D, F},
+    },
+    suite::{
+        cell::{Cell, Data, Variant},
+        comparison::{Comparison, Metric, Side},
+        table::{Group, Suite},
+    },
 };
 
 const MEMORY: f64 = 0.33;
 
-pub(in super::super) fn suite() -> Suite {
+pub(super) fn suite() -> Suite {
     let small = Data::synthetic(1_000_000, 20_000_000, 8, 56);
     let large = Data::synthetic(150_000, 3_000_000, 8, 1016);
     // More preparations at the full size do not fit into the time.

@@ -1,15 +1,17 @@
 //! TreeLine's scans (YCSB E) over three sets of keys, uniform and Zipf, memory a third of the data.
 
-use super::super::{
-    cell::{Cell, Data, Variant},
-    compare::{Comparison, Group, Metric, Side},
-    keys::Keys,
-    table::Suite,
-};
 use crate::{
-    distribution::Shape::{self, Uniform, Zipfian},
-    store::Durability::{self, Buffered, None as Unlogged, Sync},
-    workload::Workload::E,
+    row::{
+        Durability::{self, Buffered, None as Unlogged, Sync},
+        Shape::{self, Uniform, Zipfian},
+        Workload::E,
+    },
+    suite::{
+        cell::{Cell, Data, Variant},
+        comparison::{Comparison, Metric, Side},
+        keys::Keys,
+        table::{Group, Suite},
+    },
 };
 
 const MEMORY: f64 = 0.33;
@@ -20,7 +22,7 @@ const AMAZON: Keys = Keys::File { label: "ncbi_taxids", name: "ncbi_taxids.du64.
 /// Replaces the paper's OpenStreetMap keys; scaled at the full scale to about their number.
 const OSM: Keys = Keys::File { label: "osm", name: "osm_node_ids.du64.zst", scaled: Some(22_000_000), arrival: false };
 
-pub(in super::super) fn suite() -> Suite {
+pub(super) fn suite() -> Suite {
     let small = |full, keys| Data::synthetic(1_000_000, full, 8, 56).keys(keys);
     let large = |full, keys| Data::synthetic(150_000, full, 8, 1016).keys(keys);
     let reviews = small(2_000_000, AMAZON);
