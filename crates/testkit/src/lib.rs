@@ -10,4 +10,5 @@ pub mod model;
 pub mod sim;
 pub mod suite;
 pub mod table;
+pub mod thread_watch;
 pub mod tiny;

@@ -1,18 +1,19 @@
 //! Conversions with flushes, compactions, checkpoints and drops beside them.
 
-use std::{thread, time::Duration};
+use std::thread;
 
 use ecotone_engine::contract::Engine;
 use ecotone_lsm::RangeCompactionStep;
 use ecotone_substrate::{Error, Seq};
-use ecotone_testkit::sim::{Phase, SteppedThread};
+use ecotone_testkit::{
+    sim::{Phase, SteppedThread},
+    thread_watch::ThreadWatch,
+};
 
 use super::fixture::{Fixture, Model, key};
 use crate::{AdaptiveOptions, blob::Blob};
 
 const KEYS: u32 = 1200;
-/// Long enough for a thread to reach a mutex.
-const WHILE: Duration = Duration::from_millis(20);
 
 fn put(fixture: &mut Fixture, model: &mut Model, numbers: impl Iterator<Item = u32>, value: &[u8]) {
     for number in numbers {
@@ -149,9 +150,12 @@ fn what_is_flushed_while_its_range_is_absorbed_counts() {
 fn a_root_has_all_edits_below_its_position_and_none_above() {
     for _ in 0..10 {
         let fixture = Fixture::new(5, AdaptiveOptions::default());
+        let [at_edit, at_checkpoint] = [(); 2].map(|()| ThreadWatch::default());
         let (before, root) = thread::scope(|scope| {
-            let mut job =
-                SteppedThread::new(scope, &[Phase::Pages], || fixture.keyspace.convert_to_pages(b"a", b"z").unwrap());
+            let mut job = SteppedThread::new(scope, &[Phase::Pages], || {
+                at_edit.begin();
+                fixture.keyspace.convert_to_pages(b"a", b"z").unwrap();
+            });
             assert!(job.step().is_none());
             let state = fixture.keyspace.lsm.hold_structure();
             let carved = fixture.tail();
@@ -161,10 +165,13 @@ fn a_root_has_all_edits_below_its_position_and_none_above() {
                 thread::yield_now();
             }
             // Waits until the job is at the edit, and then until the checkpoint is at its beginning.
-            thread::sleep(WHILE);
+            at_edit.wait_asleep();
             let before = fixture.tail();
-            let checkpoint = scope.spawn(|| fixture.keyspace.checkpoint());
-            thread::sleep(WHILE);
+            let checkpoint = scope.spawn(|| {
+                at_checkpoint.begin();
+                fixture.keyspace.checkpoint()
+            });
+            at_checkpoint.wait_asleep();
             drop(state);
             (before, checkpoint.join().unwrap().unwrap())
         });

@@ -1,18 +1,19 @@
 //! Flushes that bring records into pages at once.
 
-use std::{io::ErrorKind, iter, sync::Arc, thread, time::Duration};
+use std::{io::ErrorKind, iter, sync::Arc, thread};
 
 use ecotone_engine::contract::{Engine, Ordered};
 use ecotone_substrate::Seq;
-use ecotone_testkit::sim::{Phase, SteppedThread};
+use ecotone_testkit::{
+    sim::{Phase, SteppedThread},
+    thread_watch::ThreadWatch,
+};
 use ecotone_tree::{ForecastKind, TreeOptions};
 
 use super::fixture::{ALL, Fixture, Model, key, step};
 use crate::{AdaptiveOptions, Insert};
 
 const KEYS: u32 = 1200;
-/// Long enough for a thread to reach a mutex.
-const WHILE: Duration = Duration::from_millis(20);
 
 fn put(fixture: &mut Fixture, model: &mut Model, numbers: impl Iterator<Item = u32>, value: Option<&[u8]>) {
     numbers.for_each(|number| fixture.put(model, number, value));
@@ -248,14 +249,17 @@ fn a_range_is_uncovered_when_the_flush_that_brings_records_into_it_is_over() {
     for stop in 1.. {
         let (mut fixture, mut model) = covered(300, 900);
         put(&mut fixture, &mut model, (500..700).step_by(7), Some(&[1; 60]));
-        let keyspace = fixture.keyspace.clone();
+        let (keyspace, watch) = (fixture.keyspace.clone(), ThreadWatch::default());
         let was_over = thread::scope(|scope| {
             let mut flush = SteppedThread::new(scope, &[Phase::Pages], || keyspace.lsm.flush(Seq::MAX));
             if (0..stop).any(|_| flush.step().is_some()) {
                 return true;
             }
-            let job = scope.spawn(|| keyspace.convert_to_tables(b"a", b"z"));
-            thread::sleep(WHILE);
+            let job = scope.spawn(|| {
+                watch.begin();
+                keyspace.convert_to_tables(b"a", b"z")
+            });
+            watch.wait_asleep();
             flush.finish().unwrap();
             job.join().unwrap().unwrap();
             false

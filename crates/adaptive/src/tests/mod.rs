@@ -7,6 +7,7 @@ mod deletes;
 mod failures;
 mod fixture;
 mod flushes;
+mod hints;
 mod idle;
 mod inserts;
 mod ledger;

@@ -28,12 +28,11 @@ pub(crate) use self::record::IN_ITS_LINES;
 pub use self::{
     address::{Address, Link},
     page::{Page, PageLocation, Stored},
-    segments::Segment,
+    segments::{SEGMENT_BYTES, Segment},
 };
 pub(crate) use self::{
     address::{FRAME, MAX_LOG, PAGE, PAGE_HEADER},
     record::Record,
-    segments::SEGMENT_BYTES,
 };
 use self::{bounds::Bounds, flush::FlushLocks, frames::Frames, segments::Segments, tail::Tail};
 

@@ -19,7 +19,7 @@ use super::{
 
 const FORMAT: Header = Header { role: FileRole::Segment, magic: b"ECOhslog", version: 1 };
 /// Bytes of log in a segment: a power of two within this range.
-pub(crate) const SEGMENT_BYTES: RangeInclusive<u64> = 256 << 10..=64 << 20;
+pub const SEGMENT_BYTES: RangeInclusive<u64> = 256 << 10..=64 << 20;
 
 /// A range of the log, and the file that holds its written part.
 #[derive(Debug)]

@@ -21,8 +21,6 @@ mod model;
 #[cfg(feature = "loom")]
 mod orders;
 #[cfg(not(feature = "loom"))]
-mod rates;
-#[cfg(not(feature = "loom"))]
 mod removal;
 #[cfg(not(feature = "loom"))]
 mod sharing;

@@ -7,8 +7,6 @@ mod cache;
 #[cfg(not(feature = "loom"))]
 mod fixture;
 #[cfg(not(feature = "loom"))]
-mod flow;
-#[cfg(not(feature = "loom"))]
 mod full_compaction;
 #[cfg(not(feature = "loom"))]
 mod idle;

@@ -7,7 +7,16 @@ use ecotone_substrate::{Seq, clock::SystemClock, memory::Component};
 use ecotone_sys::chunk::Size;
 use ecotone_testkit::engine::stat;
 
-use crate::{memtable::pool::MemtableOwner, table::IndexKind, tests::fixture::Fixture, tuning::Tuning};
+use crate::{
+    compaction::throttle::{
+        compaction_throttle::pause_after,
+        write_stall::{L0_SLOWDOWN_TRIGGER, MAX_IMMUTABLE_MEMTABLES, memtable_stall_fraction},
+    },
+    memtable::pool::MemtableOwner,
+    table::IndexKind,
+    tests::fixture::Fixture,
+    tuning::Tuning,
+};
 
 /// L0 runs at which writers stop, and at which writers compact themselves if there is no background.
 const RUNS: u64 = 16;
@@ -43,6 +52,49 @@ fn runs_count_from_the_eighth_on_and_no_longer_when_they_are_compacted() {
         (0.0, 0),
         "nobody is delayed where nobody would catch up"
     );
+}
+
+/// Without a flush, memtables fill until writers have to flush themselves. Before that, writers are slowed down
+/// (compaction-pace.md, invariant 15).
+#[test]
+fn writers_are_slowed_down_before_they_have_to_wait_for_a_flush() {
+    let fixture = Fixture::threaded(1, 1);
+    let lsm = fixture.keyspace.lsm();
+    // Holding the lock keeps flushes out.
+    let _guard = lsm.flusher.lock.lock();
+    let mut fractions = Vec::new();
+    for number in 0.. {
+        let (filled, waiting, full) = lsm.fill_level();
+        fractions.push(memtable_stall_fraction(filled, waiting));
+        if waiting >= MAX_IMMUTABLE_MEMTABLES && full.is_some() {
+            break;
+        }
+        write(&fixture, number);
+    }
+    assert_eq!((fractions.first(), fractions.last()), (Some(&0.0), Some(&1.0)), "from no delay to the longest");
+    assert!(fractions.windows(2).all(|two| two[1] - two[0] < 0.1), "the delay does not jump");
+    assert!(fixture.stat("writer_delays") > 0);
+}
+
+/// Without compaction, L0 grows until a flush has to compact it itself. Before that, writers are slowed down, and
+/// compaction does not sleep (compaction-pace.md, invariants 12 and 15).
+#[test]
+fn writers_are_slowed_down_before_a_flush_has_to_wait_for_a_compaction() {
+    let fixture = Fixture::threaded(1, 1);
+    let lsm = fixture.keyspace.lsm();
+    // Holding the lock keeps compactions out.
+    let _guard = lsm.compactor.lock.lock();
+    for run in 1..=RUNS {
+        write(&fixture, run as u32);
+        fixture.flush();
+        let (pause, fraction) = (pause_after(lsm.throttle.stall.debt_ratio(), 1_000_000), fixture.stall_fraction());
+        let is_late = run > L0_SLOWDOWN_TRIGGER as u64;
+        assert!((pause > 0) == (run < L0_SLOWDOWN_TRIGGER as u64) && (fraction > 0.0) == is_late, "{run}: {fraction}");
+        assert!(is_late || fixture.stat("writer_delays") == 0);
+    }
+    assert_eq!((fixture.stat("runs"), fixture.stall_fraction()), (RUNS, 1.0));
+    write(&fixture, 0);
+    assert!(fixture.stat("writer_delays") > 0);
 }
 
 /// This test uses the machine's clock, since with a simulated one a sleep does not wait.

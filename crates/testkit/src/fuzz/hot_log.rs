@@ -1,6 +1,6 @@
 //! Fuzz bodies for the hot log of the hash engine, as it is in files.
 
-use ecotone_hash::log::{Address, Page, PageLocation, Segment, Stored};
+use ecotone_hash::log::{Address, Page, PageLocation, SEGMENT_BYTES, Segment, Stored};
 use ecotone_substrate::{
     codec::Malformed,
     limits::{MAX_RECORD, PAGE},
@@ -14,7 +14,7 @@ use crate::{sim::SimStorage, table::seal_header};
 /// Where the records of a page begin.
 const HEADER: u64 = 16;
 /// Bytes of log in the smallest segment.
-const SEGMENT: u64 = 1 << 20;
+pub(super) const SEGMENT: u64 = *SEGMENT_BYTES.start();
 
 fn place(address: Address) -> PageLocation {
     PageLocation { file: FileRole::Segment.file(NAME).identity(), birth: NAME.birth, address }

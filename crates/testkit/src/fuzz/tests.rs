@@ -146,7 +146,7 @@ fn a_record(number: u32, kind: u64) -> Vec<u8> {
 fn a_segment(pages: usize) -> Vec<u8> {
     let mut file = vec![0; PAGE];
     file[64..72].copy_from_slice(&Address::FIRST.get().to_le_bytes());
-    file[72..80].copy_from_slice(&(1_u64 << 20).to_le_bytes());
+    file[72..80].copy_from_slice(&hot_log::SEGMENT.to_le_bytes());
     for page in 1..=pages {
         let records = (0..30).flat_map(|number| a_record(number * 7 + page as u32, [1, 1, 2, 0][number as usize % 4]));
         let mut bytes = [vec![0; 16], records.collect()].concat();

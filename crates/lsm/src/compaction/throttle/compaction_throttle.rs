@@ -72,6 +72,7 @@ pub(crate) fn pause_after(debt_ratio: f64, worked: u64) -> u64 {
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
+    use crate::compaction::throttle::write_stall::{L0_SLOWDOWN_TRIGGER, L0_STOP_TRIGGER, STOP_DEBT_RATIO, fullness};
 
     const MILLISECOND: u64 = 1_000_000;
 
@@ -82,5 +83,17 @@ mod tests {
         let pauses: Vec<_> = (0..=100).map(|percent| after(f64::from(percent) / 100.0)).collect();
         assert!(pauses.is_sorted_by(|a, b| a > b));
         assert_eq!(pause_after(0.0, u64::MAX / 2), LONGEST);
+    }
+
+    /// Otherwise each would wait for the other's slowness (compaction-pace.md, invariant 12).
+    #[test]
+    fn at_no_debt_ratio_do_jobs_sleep_and_writers_too() {
+        for debt_ratio in (0..2000).map(|hundredths| f64::from(hundredths) / 100.0) {
+            let delays =
+                [L0_STOP_TRIGGER / L0_SLOWDOWN_TRIGGER, STOP_DEBT_RATIO].map(|full| fullness(debt_ratio, full));
+            let is_paused = pause_after(debt_ratio, MILLISECOND) > 0;
+            assert!(!is_paused || delays == [0.0; 2], "{debt_ratio}: {delays:?}");
+            assert!(is_paused == (debt_ratio < 1.0) && delays.iter().all(|delay| (*delay > 0.0) == (debt_ratio > 1.0)));
+        }
     }
 }

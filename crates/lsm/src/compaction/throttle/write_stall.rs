@@ -19,7 +19,7 @@ const SLOW_FROM: f64 = 0.5;
 const DEBT_PART: u64 = 4;
 const DEBT_BUDGETS: u64 = 4;
 /// The part of the most debt at which the debt ratio is 1 and compaction is late.
-pub(crate) const STOP_DEBT_RATIO: usize = 16;
+pub(super) const STOP_DEBT_RATIO: usize = 16;
 
 /// The write-stall state of a keyspace.
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ fn still_inherited(inherited: f64, debt_ratio: f64) -> f64 {
 }
 
 /// The stall fraction of a debt ratio: 0 up to 1, and 1 from `full` on.
-pub(crate) fn fullness(debt_ratio: f64, full: usize) -> f64 {
+pub(super) fn fullness(debt_ratio: f64, full: usize) -> f64 {
     ((debt_ratio - 1.0) / (full - 1) as f64).clamp(0.0, 1.0)
 }
 

@@ -3,6 +3,7 @@
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
+    time::{Duration, Instant},
 };
 
 use ecotone_sys::primitive::Mutex;
@@ -12,12 +13,17 @@ use super::*;
 const KEYS: usize = 3000;
 const PAGES: usize = 60;
 const EACH: usize = KEYS / PAGES;
+/// Write-outs, hits and misses at least.
+const WRITE_OUTS: u64 = 10_000;
+/// The longest time until there are so many.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Numbers that only grow, in pages that the test stands in for.
 struct Fixture {
     cache: Arc<Cache>,
     pages: Vec<Mutex<Vec<u64>>>,
     acknowledged: Vec<AtomicU64>,
+    write_outs: AtomicU64,
     over: AtomicBool,
 }
 
@@ -114,10 +120,18 @@ impl Fixture {
                 self.cache.end_write(space(0), &taken, true);
             }
             self.scan(random.below(PAGES));
+            self.write_outs.fetch_add(1, Ordering::Relaxed);
             if random.one_in(1000) {
                 self.cache.shrink(1 << 18);
             }
         }
+    }
+
+    /// Whether there were many write-outs, hits and misses, and memory was given back.
+    fn is_enough(&self) -> bool {
+        let counts = self.cache.counts();
+        let have_met = [counts.hits, counts.misses, self.write_outs.load(Ordering::Relaxed)];
+        have_met.into_iter().all(|count| count > WRITE_OUTS) && counts.slabs_moved > 0
     }
 }
 
@@ -128,6 +142,7 @@ fn nobody_reads_less_than_was_acknowledged() {
         cache,
         pages: (0..PAGES).map(|_| Mutex::new(vec![0; EACH])).collect(),
         acknowledged: (0..KEYS).map(|_| AtomicU64::new(0)).collect(),
+        write_outs: AtomicU64::new(0),
         over: AtomicBool::new(false),
     };
     thread::scope(|scope| {
@@ -149,12 +164,13 @@ fn nobody_reads_less_than_was_acknowledged() {
                 move || fixture.write_out(seed)
             }))
         });
-        thread::sleep(std::time::Duration::from_millis(1500));
+        let deadline = Instant::now() + PATIENCE;
+        while !fixture.is_enough() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
         fixture.over.store(true, Ordering::Relaxed);
     });
     check::check(&fixture.cache);
     (0..PAGES).for_each(|page| fixture.scan(page));
-    let counts = fixture.cache.counts();
-    println!("{counts:?}");
-    assert!(counts.hits > 0 && counts.misses > 0 && counts.slabs_moved > 0);
+    assert!(fixture.is_enough(), "{:?}", fixture.cache.counts());
 }
