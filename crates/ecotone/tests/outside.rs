@@ -70,12 +70,13 @@ fn most_of(engine: Option<Engine>) -> u64 {
             None => work!(database, &hash, thread),
         }
     };
-    let (begin, end) = (Barrier::new(THREADS as usize + 1), Barrier::new(THREADS as usize + 1));
+    let [there, begin, end] = [(); 3].map(|()| Barrier::new(THREADS as usize + 1));
     let (most, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (begin, end, use_it) = (&begin, &end, &use_it);
+            let (there, begin, end, use_it) = (&there, &begin, &end, &use_it);
             scope.spawn(move || {
+                there.wait();
                 begin.wait();
                 let used = use_it(thread);
                 end.wait();
@@ -88,8 +89,7 @@ fn most_of(engine: Option<Engine>) -> u64 {
                 thread::sleep(Duration::from_millis(2));
             }
         });
-        // The threads are there.
-        thread::sleep(Duration::from_millis(200));
+        there.wait();
         let before = resident();
         begin.wait();
         end.wait();

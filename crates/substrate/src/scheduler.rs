@@ -406,6 +406,8 @@ mod tests {
         time::Instant,
     };
 
+    use ecotone_testkit::thread_watch::ThreadWatch;
+
     use super::*;
 
     #[test]
@@ -484,11 +486,17 @@ mod tests {
 
     #[test]
     fn uses_wake_nobody_where_there_is_nothing_to_call() {
-        let scheduler = Scheduler::threaded(1, Arc::default());
-        for _ in 0..20 {
-            ecotone_sys::primitive::thread::sleep(Duration::from_millis(5));
-            assert!(!scheduler.asleep.load(Ordering::Relaxed), "the next use wakes the thread");
-        }
+        let (scheduler, watch) = (Scheduler::manual(Arc::default()), ThreadWatch::default());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                watch.begin();
+                scheduler.call_ticks();
+            });
+            watch.wait_asleep();
+            let is_to_be_woken = scheduler.asleep.load(Ordering::Relaxed);
+            scheduler.stop();
+            assert!(!is_to_be_woken, "the next use wakes the thread");
+        });
     }
 
     #[test]

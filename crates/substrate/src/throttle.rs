@@ -102,4 +102,26 @@ mod tests {
         paid += rest.into_iter().sum::<Duration>();
         assert_eq!(paid, Duration::from_millis(10 * THREADS * WRITES + 640));
     }
+
+    /// A writer beside a job that frees what each write takes, at any speed of the job.
+    #[test]
+    fn a_writer_settles_at_the_speed_of_the_job_evenly_and_before_all_is_full() {
+        const SPACE: f64 = 10_000.0;
+        const WINDOW: u64 = 100_000_000;
+        for job in [5_000, 50_000, 500_000] {
+            let (throttle, mut used, mut now) = (WriteThrottle::default(), 0.0_f64, 0);
+            let mut written = vec![0_u64; 200];
+            while now / WINDOW < written.len() as u64 {
+                written[(now / WINDOW) as usize] += 1;
+                used += 1.0;
+                assert!(used < SPACE, "a writer has to stop, {job} ns");
+                let took = 1000 + throttle.charge(used / SPACE, 0).map_or(0, |sleep| sleep.as_nanos() as u64);
+                now += took;
+                used = (used - took as f64 / job as f64).max(0.0);
+            }
+            let expected = WINDOW / job;
+            let (settled, usual) = (&written[written.len() / 2..], expected * 9 / 10..=expected * 11 / 10);
+            assert!(settled.iter().all(|count| usual.contains(count)), "{job} ns: {settled:?}");
+        }
+    }
 }

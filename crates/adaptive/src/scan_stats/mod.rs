@@ -341,6 +341,22 @@ mod tests {
         assert_eq!(worth(&scan_stats, 1000.0, 20_000.0), None);
     }
 
+    /// Scans go on to lose as much, since writes come above the pages.
+    #[test]
+    fn after_a_conversion_that_did_not_pay_back_scans_have_to_lose_about_twice_as_much() {
+        let (mut scan_stats, mut now) = (ScanStats::default(), 0);
+        let (from, to) = (&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes());
+        let seconds = [(); 3].map(|()| {
+            let seconds = (1..400).find(|_| {
+                scan(&mut scan_stats, &mut now, 1, (20_000, 1000));
+                scan_stats.exceeds_threshold(from, to, (20e6, 0.0))
+            });
+            scan_stats.converted(from, to, (20e6, true));
+            seconds.expect("it is converted at last")
+        });
+        assert!(2 * seconds[1] > 3 * seconds[0] && 2 * seconds[2] > 3 * seconds[1], "{seconds:?}");
+    }
+
     /// A quarter at one end is pages already and loses nothing. It is as hot as the rest, and its cell does not reach
     /// far beyond it.
     #[test]

@@ -124,7 +124,7 @@ fn a_range_that_is_written_a_lot_and_seldom_scanned_stays_tables() {
     for round in 0..20 {
         (1000..1400).for_each(|number| fixture.put(&mut model, number, Some(&[round; 100])));
         fixture.flush();
-        scan_by_tenths(&fixture, (1000, 1400), 1, 1);
+        scan_by_tenths(&fixture, (1000, 1400), 1, 5);
     }
     assert_eq!((fixture.stat("ranges_to_pages"), shapes(&fixture)), (0, vec![]));
     (1000..1400).step_by(3).for_each(|number| fixture.put(&mut model, number, Some(&[99; 100])));

@@ -135,7 +135,6 @@ mod tests {
             atomic::{AtomicUsize, Ordering},
         },
         thread,
-        time::Duration,
     };
 
     use super::*;
@@ -147,6 +146,8 @@ mod tests {
 
     #[test]
     fn small_batches_go_together_and_a_large_one_alone() {
+        /// The number of the batch that comes last: the fourth.
+        const LATER: u64 = 3;
         let (gate, scheduler) = (BatchGate::new(16 << 20), Scheduler::threaded(1, Arc::default()));
         let (entered, leave) = (Barrier::new(3), Barrier::new(3));
         let inside = AtomicUsize::new(0);
@@ -162,7 +163,7 @@ mod tests {
             let large = scope.spawn(|| {
                 let _inside = gate.enter(&scheduler, batch(1 << 20, b"v")).unwrap();
                 inside.fetch_add(1, Ordering::SeqCst);
-                thread::sleep(Duration::from_millis(50));
+                assert!(!gate.admits(LATER, 1), "it is alone");
                 inside.fetch_sub(1, Ordering::SeqCst);
             });
             let waits = |count: usize| {

@@ -112,9 +112,21 @@ mod tests {
         assert_eq!(stripes.version(7), before + 2);
     }
 
+    /// Unrelated writers would wait for each other, and conditional writes fail for each other, if the records of a
+    /// keyspace, or one key of many keyspaces, crowded into few stripes.
     #[test]
-    fn keyspaces_do_not_share_the_stripe_of_a_key() {
-        let stripes = Stripes::new();
-        assert!((0..100u32).any(|keyspace| stripes.of(keyspace, b"key") != stripes.of(keyspace + 1, b"key")));
+    fn unrelated_keys_are_spread_over_all_stripes() {
+        const EACH: u32 = 4;
+        let (stripes, count) = (Stripes::new(), EACH * STRIPES as u32);
+        let numbered = |number: u32| stripes.of(0, &number.to_be_bytes());
+        let named = |number: u32| stripes.of(0, format!("user/{number:010}/name").as_bytes());
+        let of_keyspace = |number: u32| stripes.of(number, b"key");
+        for place in [&numbered as &dyn Fn(u32) -> usize, &named, &of_keyspace] {
+            let mut keys = vec![0; STRIPES];
+            (0..count).for_each(|number| keys[place(number)] += 1);
+            let (empty, most) = (keys.iter().filter(|keys| **keys == 0).count(), keys.iter().max().unwrap());
+            // Of random stripes one in e^4 would be empty, and the fullest would have about 15 keys.
+            assert!(empty <= STRIPES / 25 && *most <= 5 * EACH, "{empty} stripes are empty, {most} keys are in one");
+        }
     }
 }

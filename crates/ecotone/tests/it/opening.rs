@@ -110,7 +110,9 @@ fn the_same_holds_for_a_directory_and_workers() {
         let before = written();
         let database = open();
         read(&database, engine);
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        while database.stats().background_jobs > 0 {
+            std::thread::yield_now();
+        }
         let device = database.stats().io;
         database.close().unwrap();
         assert_eq!((device.writes, device.syncs), (0, 0), "{engine}");

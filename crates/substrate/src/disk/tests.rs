@@ -6,6 +6,7 @@ use std::{
 };
 
 use ecotone_sys::chunk::{Arena, Block, CHUNK_BYTES, Size};
+use ecotone_testkit::thread_watch::ThreadWatch;
 use tempfile::TempDir;
 
 use super::*;
@@ -380,13 +381,16 @@ fn a_lock_held_elsewhere_is_waited_for_a_moment() {
     let start = Instant::now();
     assert!(matches!(Disk::open(directory.path(), true), Err(Error::Locked { .. })));
     assert!(start.elapsed() >= Duration::from_millis(180));
+    let watch = ThreadWatch::default();
     thread::scope(|scope| {
-        scope.spawn(move || {
-            thread::sleep(Duration::from_millis(50));
-            // Processes that other tests fork have it open for longer.
-            held.unlock().unwrap();
+        let opened = scope.spawn(|| {
+            watch.begin();
+            Disk::open(directory.path(), true).map(drop)
         });
-        drop(Disk::open(directory.path(), true).unwrap());
+        watch.wait_asleep();
+        // Processes that other tests fork have it open for longer.
+        held.unlock().unwrap();
+        opened.join().unwrap().unwrap();
     });
     // A refusal leaves no trace in the registry.
     drop(Disk::open(directory.path(), true).unwrap());
@@ -508,10 +512,11 @@ fn a_process_that_was_forked_off_keeps_nobody_from_opening_what_was_closed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     let disk = Disk::open(&path, true).unwrap();
-    let closed = directory.path().join("closed");
+    let [is_forked, closed] = ["forked", "closed"].map(|name| directory.path().join(name));
     thread::scope(|scope| {
         let forked = scope.spawn(|| {
             ecotone_sys::process::in_a_fork(|| {
+                std::fs::write(&is_forked, "").expect("the directory is there");
                 while !closed.exists() {
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -519,7 +524,9 @@ fn a_process_that_was_forked_off_keeps_nobody_from_opening_what_was_closed() {
                 u8::from(opened.is_ok())
             })
         });
-        thread::sleep(Duration::from_millis(50));
+        while !is_forked.exists() {
+            thread::yield_now();
+        }
         disk.close();
         drop(Disk::open(&path, true).unwrap());
         std::fs::write(&closed, "").unwrap();

@@ -11,7 +11,10 @@ use ecotone_substrate::{
     storage::Storage,
     wal::{Durability, RecordKind, Replay, ReservationKind, Wal, WalOptions},
 };
-use ecotone_testkit::sim::{Crash, SimStorage};
+use ecotone_testkit::{
+    sim::{Crash, SimStorage},
+    thread_watch::ThreadWatch,
+};
 use parking_lot::Mutex;
 
 use crate::fixture::*;
@@ -235,12 +238,14 @@ fn a_reservation_that_finds_the_buffer_promised_waits_for_its_use() {
     let wal = fixture.create(WalOptions { limit_bytes: 8 << 20, longest_bytes: 8 << 20, ..OPTIONS }).unwrap();
     let body = vec![1; 900_000];
     let first = wal.reserve(ReservationKind::Write, body.len()).unwrap();
+    let watch = ThreadWatch::default();
     std::thread::scope(|scope| {
         let second = scope.spawn(|| {
+            watch.begin();
             let reservation = wal.reserve(ReservationKind::Write, body.len()).unwrap();
             wal.append(reservation, RecordKind::Structure, &body, |_| ())
         });
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        watch.wait_asleep();
         assert!(!second.is_finished(), "there is no room for both in the buffer");
         let placed = wal.append(first, RecordKind::Structure, &body, |_| ());
         assert_eq!(second.join().unwrap().seq, placed.end);

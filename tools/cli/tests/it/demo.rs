@@ -159,8 +159,7 @@ fn whoever_ends_it_finds_nothing_left() {
         assert!(!demo.wait().expect("it ends").success());
         wait_until("its directory is gone", || !is_there(place.around()));
         wait_until("its processes are gone", || processes(place.around()).is_empty());
-        // And nothing comes back.
-        thread::sleep(Duration::from_millis(200));
+        // No process is left that could have made another file meanwhile.
         assert!(!is_there(place.around()), "{signal:?} at {moment}");
     }
 }
