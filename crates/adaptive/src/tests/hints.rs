@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, time::Duration};
 
-use ecotone_engine::contract::{ConversionReason, Engine, Hint, Ordered};
+use ecotone_engine::contract::{ConversionReason, Engine, Hint, Ordered, Shape};
 
 use super::{
     controller::{is_pages, layered, range, scan, shapes},
@@ -115,7 +115,11 @@ fn put_off() -> (Fixture, Model) {
 fn a_full_disk_puts_it_off() {
     let (mut fixture, mut model) = put_off();
     let given_up = fixture.stat("conversions_given_up");
-    assert!(shapes(&fixture).contains(&(Shape::ToBePages, Some(ConversionReason::Hint))), "{:?}", fixture.keyspace.shapes());
+    assert!(
+        shapes(&fixture).contains(&(Shape::ToBePages, Some(ConversionReason::Hint))),
+        "{:?}",
+        fixture.keyspace.shapes()
+    );
     fixture.environment.health.check().unwrap();
     let flush = |fixture: &mut Fixture, model: &mut Model| {
         fixture.put(model, 1, Some(b"1"));

@@ -3,9 +3,10 @@
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use ecotone_substrate::clock::{Clock, SystemClock};
 use ecotone_sys::primitive::Mutex;
 
 use super::*;
@@ -164,8 +165,8 @@ fn nobody_reads_less_than_was_acknowledged() {
                 move || fixture.write_out(seed)
             }))
         });
-        let deadline = Instant::now() + PATIENCE;
-        while !fixture.is_enough() && Instant::now() < deadline {
+        let clock = SystemClock::default();
+        while !fixture.is_enough() && clock.now() < PATIENCE.as_nanos() as u64 {
             thread::sleep(Duration::from_millis(1));
         }
         fixture.over.store(true, Ordering::Relaxed);
