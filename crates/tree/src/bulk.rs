@@ -4,7 +4,7 @@ use ecotone_engine::{bulk::ascends, contract::Record};
 use ecotone_substrate::{Result, limits::PAGE};
 
 use super::{
-    Tree, records::Records, reorganise::ReorganisationUnit, segment_update::SegmentUpdate, store::SegmentRange,
+    Tree, records::Records, reorganise::ReorganisationUnit, scan, segment_update::SegmentUpdate, store::SegmentRange,
 };
 
 /// Bytes of records in one chunk.
@@ -16,7 +16,7 @@ impl Tree {
         self: &std::sync::Arc<Self>,
         records: &mut dyn Iterator<Item = Result<Record>>,
     ) -> Result<u64> {
-        let mut last = self.last_key()?;
+        let mut last = scan::last_key(self)?;
         let mut chunk = Records::default();
         let mut loaded = 0;
         loop {
@@ -48,7 +48,7 @@ impl Tree {
             let mut claim = self.store.claims.claim();
             let key = chunk.get(loaded).0;
             let at = loop {
-                if let Some(at) = self.claim_segment(&mut claim, &self.store.locate(key)) {
+                if let Some(at) = self.store.claim_segment(&mut claim, &self.store.locate(key)) {
                     break at;
                 }
                 // Another operation, such as a write-out, holds the claim.
@@ -67,10 +67,9 @@ impl Tree {
         let is_last = at.upper.is_none();
         let mut unit = ReorganisationUnit::new(vec![SegmentUpdate::empty(at)]);
         unit.records = records;
-        let layout = |tree: &Tree, unit: &ReorganisationUnit<'_>| {
-            Some(tree.plan(&unit.records, unit.lower(), unit.upper(), is_last.then_some(tree.options.fill)))
-        };
+        let planner = &self.reorganiser.planner;
+        let plan = |unit: &ReorganisationUnit<'_>| Some(planner.plan(unit, is_last.then_some(planner.options.fill)));
         // This runs on the caller's thread. On the scheduler's threads the scheduler handles panics.
-        self.context.shared.health.unless_panics("a bulk load", || self.rebuild(vec![unit], layout).map(drop))
+        self.context.shared.health.unless_panics("a bulk load", || self.reorganiser.rebuild(vec![unit], plan).map(drop))
     }
 }

@@ -4,34 +4,41 @@ use ecotone_engine::contract::Check;
 use ecotone_substrate::{Result, page::Page};
 
 use super::{
-    Tree,
     dirty::DirtyRecords,
     index::PagePair,
+    keyspace_cache::KeyspaceCache,
     merge,
     page_allocator::IoPurpose,
     records::Records,
-    store::{Pages, SegmentRange, ascending},
+    store::{Pages, SegmentRange, Store, ascending},
 };
 
 /// Segments listed for one step of the check.
 const WINDOW: usize = 32;
 
-impl Tree {
-    /// Reads and checks every segment. Writers run concurrently.
-    pub(crate) fn check_all(&self) -> Result<Check> {
-        let mut check = Check::default();
-        let mut next = Some(Vec::new());
-        while let Some(start) = next {
-            next = self.check_window(start, &mut check)?;
-        }
-        Ok(check)
+/// Reads and checks every segment. Writers run concurrently.
+pub(crate) fn check_all(store: &Store, cache: &KeyspaceCache) -> Result<Check> {
+    let mut checker = Checker { store, cache, check: Check::default() };
+    let mut next = Some(Vec::new());
+    while let Some(start) = next {
+        next = checker.check_window(start)?;
     }
+    Ok(checker.check)
+}
 
+/// A check in progress, with its results.
+struct Checker<'t> {
+    store: &'t Store,
+    cache: &'t KeyspaceCache,
+    check: Check,
+}
+
+impl Checker<'_> {
     /// Checks some segments, beginning with the one that holds `start`. Returns the key to continue at.
-    fn check_window(&self, start: Vec<u8>, check: &mut Check) -> Result<Option<Vec<u8>>> {
+    fn check_window(&mut self, start: Vec<u8>) -> Result<Option<Vec<u8>>> {
         let mut next = start;
         for at in ascending(&self.store.index.snapshot(), &next, WINDOW) {
-            if !self.check_segment(&at, &next, check)? {
+            if !self.check_segment(&at, &next)? {
                 // The segment was reorganised after it was listed.
                 return Ok(Some(next));
             }
@@ -44,13 +51,13 @@ impl Tree {
     /// Checks one segment under a claim, so that a page that fails is damaged and not being written. Counts the records
     /// from `from` on; records below `from` may have been counted with another segment. Returns false if the index no
     /// longer has this segment.
-    fn check_segment(&self, at: &SegmentRange, from: &[u8], check: &mut Check) -> Result<bool> {
+    fn check_segment(&mut self, at: &SegmentRange, from: &[u8]) -> Result<bool> {
         let mut claim = self.store.claims.claim();
         let at = loop {
-            if let Some(at) = self.claim_segment(&mut claim, at) {
+            if let Some(at) = self.store.claim_segment(&mut claim, at) {
                 break at;
             }
-            self.check_live()?;
+            self.cache.check_live()?;
             if self.store.current(at).is_none() {
                 return Ok(false);
             }
@@ -58,38 +65,29 @@ impl Tree {
         };
         let dirty: Vec<_> = {
             let _installing = self.store.install.read();
-            at.stretches().map(|stretch| self.cache.peek_all(self.space(), &stretch)).collect()
+            at.stretches().map(|stretch| self.cache.peek_all(&stretch)).collect()
         };
-        check.pages += at.segment.all_pages().count() as u64;
+        self.check.pages += at.segment.all_pages().count() as u64;
         let pairs: Vec<PagePair> = at.segment.page_pairs().collect();
         let checked = self.store.read(&pairs, IoPurpose::Check).and_then(|stored| {
             let pages = self.store.claimed_segment(&at, &stored)?;
             let pairs = pairs.iter().zip(&pages).zip(&dirty);
-            Ok(pairs
-                .map(|((pair, pages), dirty)| self.count(*pair, pages, dirty, from, &mut check.problems))
-                .sum::<u64>())
+            Ok(pairs.map(|((pair, pages), dirty)| self.count(*pair, pages, dirty, from)).sum::<u64>())
         });
         match checked {
-            Ok(records) => check.records += records,
-            Err(error) => check.add_problem(error)?,
+            Ok(records) => self.check.records += records,
+            Err(error) => self.check.add_problem(error)?,
         }
         Ok(true)
     }
 
     /// Counts the records of a page pair from `from` on.
-    fn count(
-        &self,
-        pair: PagePair,
-        pages: &Pages<'_>,
-        dirty: &DirtyRecords,
-        from: &[u8],
-        problems: &mut Vec<String>,
-    ) -> u64 {
+    fn count(&mut self, pair: PagePair, pages: &Pages<'_>, dirty: &DirtyRecords, from: &[u8]) -> u64 {
         let (base, overflow) = pages;
         let in_base = |page: &Page<'_>, suffix: &[u8]| base.search(&[page.prefix(), suffix].concat()).is_ok();
         if overflow.is_some_and(|page| page.iter().any(|entry| in_base(&page, entry.suffix))) {
             let what = "a key of the overflow page is in its base page too";
-            problems.push(self.store.file.corruption(pair.overflow, what).to_string());
+            self.check.problems.push(self.store.file.corruption(pair.overflow, what).to_string());
         }
         let mut records = Records::default();
         merge::visible(pages, dirty.iter(), &mut records, |_| ());

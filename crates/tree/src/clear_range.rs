@@ -78,7 +78,7 @@ impl Tree {
             // An operation that is about to remove the fence has claimed the segment that begins there. An operation
             // that claims it later checks the pinned boundaries.
             let (at, mut claim) = (self.store.locate(&fence), self.store.claims.claim());
-            if at.lower == fence && self.claim_segment(&mut claim, &at).is_some() {
+            if at.lower == fence && self.store.claim_segment(&mut claim, &at).is_some() {
                 return Ok(fence);
             }
             drop(claim);
@@ -122,7 +122,7 @@ impl Tree {
     fn claim_segments(&self, claim: &mut Claim<'_>, lower: &[u8], upper: Option<&[u8]>) -> Vec<SegmentRange> {
         let row = ascending(&self.store.index.snapshot(), lower, ROW).into_iter();
         let overlapping = row.take_while(|at| upper.is_none_or(|upper| at.lower.as_slice() < upper));
-        overlapping.map_while(|at| self.claim_segment(claim, &at)).collect()
+        overlapping.map_while(|at| self.store.claim_segment(claim, &at)).collect()
     }
 
     /// Replaces neighbouring segments by an empty one that begins at `lower` and ends with them or at `upper`, and by
@@ -138,8 +138,8 @@ impl Tree {
         };
         unit.plan = fences.map(single).collect();
         let mut claim = self.store.claims.claim();
-        let replaced = self.apply_plans(&mut [unit], &mut claim)?;
-        replaced.iter().for_each(|replaced| self.give_back(replaced));
+        let replaced = self.reorganiser.apply_plans(&mut [unit], &mut claim)?;
+        replaced.iter().for_each(|replaced| self.structure.give_back(replaced));
         Ok(())
     }
 }

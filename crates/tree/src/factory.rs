@@ -3,27 +3,30 @@
 use std::sync::Arc;
 
 use ecotone_engine::{
-    contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared},
-    job_lock::JobLock,
+    contract::{AnyEngine, Context, Engine, EngineCheckpoint, EngineFactory, Shared},
     page_cache::PageCache,
     read_ahead::ScanLengths,
+    record_cache::{RecordCache, RecordCacheFactory},
 };
-use ecotone_substrate::{Error, Result, lock_rank::LockRank, page::PageKind, storage::FileId};
-use ecotone_sys::primitive::{
-    Mutex, Once,
-    atomic::{AtomicBool, AtomicU64},
-};
+use ecotone_substrate::{Error, Result, page::PageKind, storage::FileId};
+use ecotone_sys::primitive::{Mutex, Once};
 
 use super::{
     PageFill, Tree, TreeOptions,
     blob::Blob,
-    cache::Cache,
-    counters::Counters,
+    cache::{Cache, CacheKeyspace},
+    fill_policy::SegmentPlanner,
     forecast::{EpochSchedule, Forecast},
     index::{Index, Segment},
+    keyspace_cache::KeyspaceCache,
     merge::{self, PageSpec},
     page_allocator::{IoPurpose, PageAllocator, PageFile},
+    page_reader::PageReader,
+    page_writer::PageWriter,
+    reorganise::Reorganiser,
     store::Store,
+    structure_log::StructureLog,
+    write_out::WriteOut,
     writeback::Writeback,
 };
 
@@ -60,44 +63,56 @@ impl TreeFamily {
         })
     }
 
-    /// The record cache, and the number of a new keyspace within it.
-    pub(super) fn register_in_cache(&self, shared: &Shared) -> Result<(Arc<Cache>, u16)> {
+    /// The record cache of a new keyspace.
+    fn keyspace_cache(&self, shared: &Shared, logged: bool, keeps_clean: bool) -> Result<Arc<KeyspaceCache>> {
         let commons = self.commons(shared);
         let mut next = commons.next.lock();
         let number = *next;
         *next = number.checked_add(1).ok_or_else(|| {
             Error::Invalid("65,535 ordered keyspaces were opened since the database was; reopen it to open more".into())
         })?;
-        Ok((commons.cache.clone(), number))
+        Ok(Arc::new(KeyspaceCache::new(commons.cache.clone(), CacheKeyspace { number, logged }, keeps_clean)))
     }
 
     fn tree(&self, context: Context, (options, page_fill): (TreeOptions, PageFill), store: Store) -> Result<Arc<Tree>> {
         let commons = self.commons(&context.shared);
-        let (cache, number) = self.register_in_cache(&context.shared)?;
-        let tree = Arc::new(Tree {
-            number,
+        let cache = self.keyspace_cache(&context.shared, context.logged, options.record_cache)?;
+        let store = Arc::new(store);
+        let Shared { memory, clock, .. } = &context.shared;
+        let forecast = Forecast::new(memory.clone(), options.forecast, EpochSchedule::default(), clock.random());
+        let forecast = Arc::new(forecast);
+        let structure = Arc::new(StructureLog::new(context.clone(), store.clone(), options));
+        let writer = Arc::new(PageWriter::new(context.clone(), store.clone(), commons.pages.clone(), cache.number()));
+        let reorganiser = Arc::new(Reorganiser::new(
+            cache.clone(),
+            store.clone(),
+            writer.clone(),
+            structure.clone(),
+            forecast.clone(),
+            SegmentPlanner::new(store.clone(), forecast.clone(), options, page_fill),
+        ));
+        let write_out = Arc::new(WriteOut::new(
+            context.keyspace,
+            cache.clone(),
+            store.clone(),
+            writer,
+            structure.clone(),
+            reorganiser.clone(),
+            forecast,
+        ));
+        commons.writeback.join(&write_out);
+        Ok(Arc::new(Tree {
             cache,
             pages: commons.pages.clone(),
+            reader: PageReader::new(store.clone(), &context.shared),
             store,
-            options,
-            page_fill,
+            structure,
+            reorganiser,
+            write_out,
             writeback: commons.writeback.clone(),
-            sweeping: JobLock::of(LockRank::FlushLock),
-            counters: Counters::default(),
             lengths: ScanLengths::new(FIRST_READ),
-            forecast: Forecast::new(
-                context.shared.memory.clone(),
-                options.forecast,
-                EpochSchedule::default(),
-                context.shared.clock.random(),
-            ),
-            newest: AtomicU64::new(0),
-            deletes: AtomicU64::new(0),
-            retired: AtomicBool::new(false),
             context,
-        });
-        commons.writeback.join(&tree);
-        Ok(tree)
+        }))
     }
 }
 
@@ -156,7 +171,7 @@ impl EngineFactory for TreeFamily {
         let file = PageFile::create(&context.shared.environment(), context.keyspace)?;
         let made = || {
             let tree = self.empty(&context, (options, PageFill::Even), &file)?;
-            let root = tree.take_checkpoint()?;
+            let root = tree.checkpoint()?;
             Ok((AnyEngine::Ordered(tree), root))
         };
         made().inspect_err(|_| {
@@ -167,5 +182,11 @@ impl EngineFactory for TreeFamily {
 
     fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
         Ok(AnyEngine::Ordered(self.open_tree(context, &root.blob, PageFill::Even)?))
+    }
+}
+
+impl RecordCacheFactory for TreeFamily {
+    fn record_cache(&self, shared: &Shared) -> Result<Arc<dyn RecordCache>> {
+        Ok(self.keyspace_cache(shared, true, true)?)
     }
 }

@@ -1,17 +1,25 @@
 //! How a tree plans segments and how full it makes their pages: the fill policy of a layout (T9).
+//!
+//! Pages are filled to the option `fill`, or from half to full with [`PageFill::Spread`]; less where the forecast
+//! expects inserts; and completely where keys arrive in order.
+
+use std::sync::Arc;
 
 use ecotone_substrate::limits::PAGE;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
-    Tree,
+    TreeOptions,
+    forecast::Forecast,
     index::Placement,
     layout::{FillFactor, FillPolicy, PagePlan, SegmentPlan, fill_up, spread},
     records::Records,
+    reorganise::ReorganisationUnit,
+    store::Store,
 };
 
 /// Fill percent of the fullest pages under [`PageFill::Spread`].
-pub(crate) const FULL: u8 = 100;
+const FULL: u8 = 100;
 
 /// How full planned pages are (A9).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,16 +41,33 @@ impl PageFill {
     }
 }
 
-impl Tree {
-    /// Plans the segments of a range. With `filled`, each page is filled to that percentage in turn, and the last page
+/// Plans the segments that replace a reorganisation unit.
+#[derive(Debug)]
+pub(crate) struct SegmentPlanner {
+    store: Arc<Store>,
+    forecast: Arc<Forecast>,
+    pub(crate) options: TreeOptions,
+    page_fill: PageFill,
+}
+
+impl SegmentPlanner {
+    pub(crate) fn new(store: Arc<Store>, forecast: Arc<Forecast>, options: TreeOptions, page_fill: PageFill) -> Self {
+        SegmentPlanner { store, forecast, options, page_fill }
+    }
+
+    /// Plans a unit whose segments are full. Keys that arrive in order get no later keys between them, so their pages
+    /// are filled one after the other, and completely unless an option asks for free space in them.
+    pub(crate) fn plan_grown(&self, unit: &ReorganisationUnit<'_>) -> Vec<SegmentPlan> {
+        let is_in_order = unit.grows_in_order() && !self.forecast.is_on();
+        let wants_room = self.options.fill < TreeOptions::default().fill || self.page_fill == PageFill::Spread;
+        let fill = if unit.is_packed() && !wants_room { FULL } else { self.options.fill };
+        self.plan(unit, is_in_order.then_some(fill))
+    }
+
+    /// Plans the segments of a unit. With `filled`, each page is filled to that percentage in turn, and the last page
     /// takes the remainder.
-    pub(crate) fn plan(
-        &self,
-        records: &Records,
-        lower: &[u8],
-        upper: Option<&[u8]>,
-        filled: Option<u8>,
-    ) -> Vec<SegmentPlan> {
+    pub(crate) fn plan(&self, unit: &ReorganisationUnit<'_>, filled: Option<u8>) -> Vec<SegmentPlan> {
+        let (records, lower, upper) = (&unit.records, unit.lower(), unit.upper());
         let layout = if filled.is_some() { fill_up } else { spread };
         let fill = filled.map_or_else(|| self.fill(records, lower), FillFactor::Even);
         let policy = FillPolicy { fill, most_pages: self.options.segment_pages, model: self.options.model };

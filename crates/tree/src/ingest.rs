@@ -47,7 +47,7 @@ impl Tree {
             let shares = self.take_shares(&mut claim, records, &mut start)?;
             let sparse = self.ingest_shares(shares, inserts)?;
             drop(claim);
-            self.reorganise(&sparse, true)?;
+            self.reorganiser.reorganise(&sparse, true)?;
         }
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Tree {
             if pages > ROUND && !shares.is_empty() {
                 break;
             }
-            match self.claim_segment(claim, &at) {
+            match self.store.claim_segment(claim, &at) {
                 Some(at) => {
                     let end = records.count_below(at.upper.as_deref());
                     shares.push(SegmentUpdate::new(at, records.part(*start..end), None));
@@ -89,15 +89,13 @@ impl Tree {
     /// deletes left underfull.
     fn ingest_shares(&self, shares: Vec<SegmentUpdate<'_>>, inserts: bool) -> Result<Vec<Vec<u8>>> {
         let (thin, mut thick): (Vec<_>, Vec<_>) = shares.into_iter().partition(SegmentUpdate::is_thin);
-        let Leftover { full, failed, sparse } = self.write_shares(thin, inserts)?;
+        let Leftover { full, failed, sparse } = self.write_out.write_shares(thin, inserts)?;
         thick.extend(full);
         thick.extend(self.merge_by_segment(&failed));
         thick.sort_unstable_by(|one, other| one.at.lower.cmp(&other.at.lower));
         if !thick.is_empty() {
-            let plan = |tree: &Tree, unit: &ReorganisationUnit<'_>| {
-                Some(tree.plan(&unit.records, unit.lower(), unit.upper(), None))
-            };
-            self.rebuild(self.group_neighbours(thick, inserts), plan)?;
+            let units = ReorganisationUnit::group(thick, inserts, &self.store.pinned);
+            self.reorganiser.rebuild(units, |unit| Some(self.reorganiser.planner.plan(unit, None)))?;
         }
         Ok(sparse)
     }

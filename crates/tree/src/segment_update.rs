@@ -5,10 +5,10 @@ use std::ops::Range;
 use ecotone_substrate::limits::PAGE;
 
 use super::{
-    Tree,
     cache::Stretch,
     dirty::{DirtyRecord, DirtyRecords},
     index::PagePair,
+    keyspace_cache::KeyspaceCache,
     store::{SegmentRange, StoredPages},
 };
 
@@ -66,6 +66,18 @@ impl<'t> SegmentUpdate<'t> {
             portions.push(PageUpdate { position, pair: at.segment.page_pair(position), places, stored: None });
         }
         SegmentUpdate { at, kept: Vec::new(), records, portions, taken, is_packed: false }
+    }
+
+    /// Takes dirty records of a claimed segment from its beginning on, about `most` bytes. Also returns the range that
+    /// is left.
+    pub(crate) fn take(cache: &'t KeyspaceCache, at: SegmentRange, most: usize) -> (Self, Option<Stretch>) {
+        let stretch = at.all();
+        let (records, taken) = cache.begin_write(&stretch, most);
+        let left = stretch.behind(&taken);
+        let (entries, leaves) = if records.bytes() > 4 * PAGE { cache.index_fill(&taken) } else { (0, 0) };
+        let taken = RecordsInFlight { cache, stretch: Some(taken) };
+        let is_packed = leaves > 1 && entries >= leaves * PACKED;
+        (SegmentUpdate { is_packed, ..SegmentUpdate::new(at, records, Some(taken)) }, left)
     }
 
     /// The lower fence of the whole segment.
@@ -148,7 +160,7 @@ impl<'t> SegmentUpdate<'t> {
 /// settled.
 #[derive(Debug)]
 pub(crate) struct RecordsInFlight<'t> {
-    tree: &'t Tree,
+    cache: &'t KeyspaceCache,
     /// `None` once it is settled.
     stretch: Option<Stretch>,
 }
@@ -158,31 +170,17 @@ impl<'t> RecordsInFlight<'t> {
     fn split(&mut self, end: Vec<u8>) -> Option<RecordsInFlight<'t>> {
         let stretch = self.stretch.as_mut()?;
         let lower = std::mem::replace(&mut stretch.lower, end.clone());
-        Some(RecordsInFlight { tree: self.tree, stretch: Some(Stretch { lower, upper: Some(end) }) })
+        Some(RecordsInFlight { cache: self.cache, stretch: Some(Stretch { lower, upper: Some(end) }) })
     }
 
     /// Marks the records as written: they are in their pages, and readers can find these.
     pub(crate) fn settle(mut self) {
-        self.stretch.take().into_iter().for_each(|stretch| self.tree.end_write(&stretch));
+        self.stretch.take().into_iter().for_each(|stretch| self.cache.end_write(&stretch));
     }
 }
 
 impl Drop for RecordsInFlight<'_> {
     fn drop(&mut self) {
-        self.stretch.take().into_iter().for_each(|stretch| self.tree.abort_write(&stretch));
-    }
-}
-
-impl Tree {
-    /// Takes dirty records of a claimed segment from its beginning on, about `most` bytes. Also returns the range that
-    /// is left.
-    pub(crate) fn take(&self, at: SegmentRange, most: usize) -> (SegmentUpdate<'_>, Option<Stretch>) {
-        let stretch = at.all();
-        let (records, taken) = self.cache.begin_write(self.space(), &stretch, most);
-        let left = stretch.behind(&taken);
-        let (entries, leaves) = if records.bytes() > 4 * PAGE { self.cache.fill(self.space(), &taken) } else { (0, 0) };
-        let taken = RecordsInFlight { tree: self, stretch: Some(taken) };
-        let is_packed = leaves > 1 && entries >= leaves * PACKED;
-        (SegmentUpdate { is_packed, ..SegmentUpdate::new(at, records, Some(taken)) }, left)
+        self.stretch.take().into_iter().for_each(|stretch| self.cache.abort_write(&stretch));
     }
 }

@@ -20,7 +20,7 @@ use ecotone_sys::primitive::{Mutex, RwLock};
 
 use super::{
     cache::Stretch,
-    claims::Claims,
+    claims::{Claim, Claims},
     index::{Index, IndexEdit, PagePair, Segment, Snapshot},
     page_allocator::{IoPurpose, PageAllocator, PageFile},
     pinned_boundaries::PinnedBoundaries,
@@ -152,6 +152,19 @@ impl Store {
     pub(crate) fn locate(&self, key: &[u8]) -> SegmentRange {
         let mut located = ascending(&self.index.snapshot(), key, 1);
         located.pop().expect("every key belongs to a segment")
+    }
+
+    /// Claims all base pages of a segment (tree-protocol.md, invariant 11). Returns the segment as the index has it
+    /// now; `None` if one of its pages is claimed already, or if the index does not have the segment any more.
+    pub(crate) fn claim_segment(&self, claim: &mut Claim<'_>, at: &SegmentRange) -> Option<SegmentRange> {
+        if !claim.try_add(at.segment.base_pages()) {
+            return None;
+        }
+        let current = self.current(at);
+        if current.is_none() {
+            claim.release(at.segment.base_pages());
+        }
+        current
     }
 
     /// Replaces the bytes of a page by its image from a failed batch of in-place writes, if there is one; the disk may

@@ -11,12 +11,12 @@ use std::{
 use ecotone_substrate::{Result, Seq};
 use ecotone_sys::primitive::Mutex;
 
-use super::{Tree, cache::Stretch};
+use super::{cache::Stretch, write_out::WriteOut};
 
 /// A pass over the dirty records of one tree in key order, with its position.
 #[derive(Debug)]
 pub(crate) struct Sweep {
-    tree: Arc<Tree>,
+    write_out: Arc<WriteOut>,
     /// The ranges that are left.
     rest: Mutex<VecDeque<Stretch>>,
     /// The sweep covers records that became dirty at sequences below this, and may include others.
@@ -36,20 +36,32 @@ pub(crate) struct Sweep {
 
 impl Sweep {
     /// A background round over all dirty records, which may stop early.
-    pub(crate) fn of_round(tree: &Arc<Tree>) -> Self {
-        Self::new(tree, tree.round(), Seq::MAX, true)
+    pub(crate) fn of_round(write_out: &Arc<WriteOut>) -> Self {
+        Self::new(write_out, write_out.round(), Seq::MAX, true)
     }
 
     /// A sweep over the records that became dirty below this sequence.
-    pub(crate) fn of_all(tree: &Arc<Tree>, below: Seq) -> Self {
-        Self::new(tree, vec![Stretch::default()], below, false)
+    pub(crate) fn of_all(write_out: &Arc<WriteOut>, below: Seq) -> Self {
+        Self::new(write_out, vec![Stretch::default()], below, false)
     }
 
-    fn new(tree: &Arc<Tree>, rest: Vec<Stretch>, below: Seq, round: bool) -> Self {
+    fn new(write_out: &Arc<WriteOut>, rest: Vec<Stretch>, below: Seq, round: bool) -> Self {
         let [taken, helpers] = std::array::from_fn(|_| AtomicUsize::new(0));
         let [is_around, progress] = std::array::from_fn(|_| AtomicBool::new(false));
-        let (tree, batch, origin) = (tree.clone(), tree.batch_pages(), rest[0].lower.clone());
-        Sweep { tree, rest: Mutex::new(rest.into()), below, batch, round, origin, is_around, taken, progress, helpers }
+        let (batch, origin) = (write_out.writer.batch_pages(), rest[0].lower.clone());
+        let write_out = write_out.clone();
+        Sweep {
+            write_out,
+            rest: Mutex::new(rest.into()),
+            below,
+            batch,
+            round,
+            origin,
+            is_around,
+            taken,
+            progress,
+            helpers,
+        }
     }
 
     pub(crate) fn is_round(&self) -> bool {
@@ -58,12 +70,12 @@ impl Sweep {
 
     /// Whether a thread waits for the tree's job lock to sweep.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.tree.sweeping.has_waiters()
+        self.write_out.sweeping.has_waiters()
     }
 
     /// The number of the keyspace.
     pub(crate) fn keyspace(&self) -> u32 {
-        self.tree.context.keyspace
+        self.write_out.keyspace
     }
 
     /// Pages of the batches that were taken.
@@ -77,12 +89,12 @@ impl Sweep {
         while pages < self.batch
             && let Some(stretch) = rest.front_mut()
         {
-            let Some(key) = self.tree.cache.next_dirty(self.tree.space(), stretch, self.below) else {
+            let Some(key) = self.write_out.cache.next_dirty(stretch, self.below) else {
                 rest.pop_front();
                 continue;
             };
-            let at = self.tree.store.locate(&key);
-            pages += self.tree.dirty_pages(&at);
+            let at = self.write_out.store.locate(&key);
+            pages += self.write_out.cache.dirty_pages(&at);
             match at.upper {
                 Some(upper) if stretch.upper.as_ref().is_none_or(|end| upper < *end) => stretch.lower = upper,
                 _ => drop(rest.pop_front()),
@@ -93,7 +105,7 @@ impl Sweep {
             && self.round
             && !self.is_around.swap(true, Ordering::Relaxed)
         {
-            self.tree.end_forecast_round();
+            self.write_out.end_round();
         }
         self.taken.fetch_add(pages, Ordering::Relaxed);
         (!keys.is_empty()).then_some(keys)
@@ -101,7 +113,7 @@ impl Sweep {
 
     /// Writes a batch out. Records of the batch that were not taken come next.
     pub(crate) fn write(&self, batch: &[Vec<u8>]) -> Result<()> {
-        let progress = self.tree.write_segments(batch)?;
+        let progress = self.write_out.write_segments(batch)?;
         if progress.is_any {
             self.progress.store(true, Ordering::Relaxed);
         }
@@ -110,7 +122,7 @@ impl Sweep {
         let next = rest.front().map(|stretch| stretch.lower.clone()).unwrap_or_default();
         drop(rest);
         if self.round {
-            self.tree.note_sweep_position(&next);
+            self.write_out.note_sweep_position(&next);
         }
         Ok(())
     }

@@ -27,7 +27,11 @@ use ecotone_sys::primitive::{
     atomic::{AtomicBool, AtomicU64},
 };
 
-use super::{Tree, cache::Cache, sweep::Sweep};
+use super::{
+    cache::{Cache, Stretch},
+    sweep::Sweep,
+    write_out::WriteOut,
+};
 
 /// Time between two checks whether a helper has finished its batch.
 const HELPER_WAIT: Duration = Duration::from_micros(200);
@@ -50,7 +54,7 @@ enum RoundResult {
 #[derive(Debug)]
 pub(crate) struct Writeback {
     cache: Arc<Cache>,
-    trees: Mutex<Vec<Weak<Tree>>>,
+    trees: Mutex<Vec<Weak<WriteOut>>>,
     writing: AtomicBool,
     tidying: AtomicBool,
     trimming: AtomicBool,
@@ -94,7 +98,7 @@ impl Writeback {
         })
     }
 
-    pub(crate) fn join(&self, tree: &Arc<Tree>) {
+    pub(crate) fn join(&self, tree: &Arc<WriteOut>) {
         let mut trees = self.trees.lock();
         trees.retain(|tree| tree.strong_count() > 0);
         trees.push(Arc::downgrade(tree));
@@ -162,9 +166,34 @@ impl Writeback {
         self.failures.since(failures).map_or(Ok(()), Err)
     }
 
+    /// Writes out a tree until no record below `below` is dirty.
+    pub(crate) fn flush(self: &Arc<Self>, shared: &Shared, tree: &Arc<WriteOut>, below: Seq) -> Result<()> {
+        let is_dirty = || tree.cache.next_dirty(&Stretch::default(), below).is_some();
+        while is_dirty() {
+            // The jobs of a manual scheduler run on the waiting thread, which may hold the job lock already.
+            let turn =
+                if shared.scheduler.is_threaded() { Some(tree.sweeping.lock()) } else { tree.sweeping.try_lock() };
+            // Another thread may have swept meanwhile.
+            let swept = if is_dirty() {
+                self.sweep(shared, &Arc::new(Sweep::of_all(tree, below)), Priority::Checkpoint)
+            } else {
+                Ok(true)
+            };
+            drop(turn);
+            self.swept(shared);
+            if !swept? {
+                // Other operations hold the claims. Each is short: a check or a reorganisation.
+                shared.health.check()?;
+                ecotone_sys::primitive::thread::sleep(Duration::from_micros(100));
+            }
+        }
+        tree.end_round();
+        Ok(())
+    }
+
     /// To be called by a thread that has swept over a tree and released the job lock: restarts the background round
     /// that was left to it.
-    pub(crate) fn swept(self: &Arc<Self>, shared: &Shared) {
+    fn swept(self: &Arc<Self>, shared: &Shared) {
         if self.left.swap(false, Ordering::SeqCst) {
             self.start(shared);
         }
@@ -213,7 +242,7 @@ impl Writeback {
         while let Some(tree) = self.due() {
             // A worker thread must not wait for a flush.
             let turn = tree.sweeping.try_lock();
-            if tree.is_threaded() && (turn.is_none() || tree.sweeping.has_waiters()) {
+            if shared.scheduler.is_threaded() && (turn.is_none() || tree.sweeping.has_waiters()) {
                 drop(turn);
                 self.left.store(true, Ordering::SeqCst);
                 // A thread that releases the job lock after this check clears `left`.
@@ -233,20 +262,13 @@ impl Writeback {
     }
 
     /// The keyspace to write out next, if any.
-    fn due(&self) -> Option<Arc<Tree>> {
+    fn due(&self) -> Option<Arc<WriteOut>> {
         if !self.is_above_low() && !self.wanted.load(Ordering::Acquire) {
             return None;
         }
         let trees = self.live_trees().into_iter();
-        let dirty = trees.map(|tree| (self.cache.dirty_records(tree.space()), tree)).filter(|(dirty, _)| *dirty > 0);
+        let dirty = trees.map(|tree| (tree.cache.dirty_records(), tree)).filter(|(dirty, _)| *dirty > 0);
         dirty.max_by_key(|(dirty, _)| *dirty).map(|(_, tree)| tree)
-    }
-
-    /// Writes out a tree's records that became dirty below this sequence. False if nothing could be written.
-    pub(crate) fn write_all(self: &Arc<Self>, shared: &Shared, tree: &Tree, below: Seq) -> Result<bool> {
-        let trees: Vec<Arc<Tree>> = self.trees.lock().iter().filter_map(Weak::upgrade).collect();
-        let tree = trees.into_iter().find(|joined| joined.number == tree.number).expect("a tree joins when it is made");
-        self.sweep(shared, &Arc::new(Sweep::of_all(&tree, below)), Priority::Checkpoint)
     }
 
     /// Writes out a sweep with the help of another worker: one reads and merges while the other writes. False if
@@ -344,7 +366,7 @@ impl Writeback {
         });
     }
 
-    fn live_trees(&self) -> Vec<Arc<Tree>> {
+    fn live_trees(&self) -> Vec<Arc<WriteOut>> {
         self.trees.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -356,7 +378,7 @@ impl Writeback {
         }
         let mut more = false;
         for tree in self.live_trees() {
-            more |= tree.reorganise_when_idle()?;
+            more |= tree.reorganiser.reorganise_when_idle()?;
         }
         Ok(more)
     }

@@ -115,12 +115,10 @@ impl Cursor for Scan {
     }
 }
 
-impl Tree {
-    /// The largest key.
-    pub(super) fn last_key(self: &Arc<Self>) -> Result<Option<Vec<u8>>> {
-        let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
-        Ok(scan.next_back()?.map(|(key, _)| key.to_vec()))
-    }
+/// The largest key of a tree.
+pub(super) fn last_key(tree: &Arc<Tree>) -> Result<Option<Vec<u8>>> {
+    let mut scan = Scan::new(tree.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
+    Ok(scan.next_back()?.map(|(key, _)| key.to_vec()))
 }
 
 /// One end of a scan.
@@ -234,7 +232,7 @@ impl End {
                 self.position = Position::Bound;
             }
             let (width, ahead) = self.next_read(&tree.lengths);
-            let mut pages = tree.next_pages(self.direction, &self.position, rest, width)?;
+            let mut pages = plan::next_pages(tree, self.direction, &self.position, rest, width)?;
             pages.iter_mut().take(1).for_each(|first| first.is_again = is_again);
             if pages.is_empty() {
                 self.position = Position::Over;

@@ -99,49 +99,46 @@ pub(super) struct ReadLimit {
     pub(super) dirty: usize,
 }
 
-impl Tree {
-    /// The next pages of a scan; none at the end of the range. The index and the dirty records are read together, under
-    /// the install lock and before any page is read, so no record can move from the cache to a page in between (trap 2;
-    /// tree.md, "Scans").
-    pub(super) fn next_pages(
-        &self,
-        direction: Direction,
-        position: &Position,
-        rest: &RemainingRange,
-        width: ReadLimit,
-    ) -> Result<Vec<PlannedPage>> {
-        self.check_live()?;
-        let _installing = self.store.install.read();
-        let index = self.store.index.snapshot();
-        let mut pages = match direction {
-            Direction::Up => pages_up(&index, position, rest, width.pages),
-            Direction::Down => pages_down(&index, position, rest, width.pages),
-        };
-        let is_lost = |page: &&PlannedPage| !page.is_ordered();
-        if let Some(lost) =
-            pages.first().filter(|first| !first.goes_on(direction, position)).or(pages.iter().find(is_lost))
-        {
-            return Err(self.store.damage(lost.pair.page, PageMismatch::Other));
-        }
-        pages.truncate(affordable(&pages, width.requests));
-        let mut left = width.dirty;
-        for number in 0..pages.len() {
-            let dirty = self.cache.peek(self.space(), &pages[number].stretch(), rest, direction, left);
-            let is_cut = dirty.limit.is_some();
-            if is_cut && number > 0 {
-                // The page comes first in the next read.
-                pages.truncate(number);
-                break;
-            }
-            left = left.saturating_sub(dirty.records.memory());
-            pages[number].dirty = dirty;
-            if is_cut {
-                pages.truncate(1);
-                break;
-            }
-        }
-        Ok(pages)
+/// The next pages of a scan; none at the end of the range. The index and the dirty records are read together, under
+/// the install lock and before any page is read, so no record can move from the cache to a page in between (trap 2;
+/// tree.md, "Scans").
+pub(super) fn next_pages(
+    tree: &Tree,
+    direction: Direction,
+    position: &Position,
+    rest: &RemainingRange,
+    width: ReadLimit,
+) -> Result<Vec<PlannedPage>> {
+    tree.cache.check_live()?;
+    let _installing = tree.store.install.read();
+    let index = tree.store.index.snapshot();
+    let mut pages = match direction {
+        Direction::Up => pages_up(&index, position, rest, width.pages),
+        Direction::Down => pages_down(&index, position, rest, width.pages),
+    };
+    let is_lost = |page: &&PlannedPage| !page.is_ordered();
+    if let Some(lost) = pages.first().filter(|first| !first.goes_on(direction, position)).or(pages.iter().find(is_lost))
+    {
+        return Err(tree.store.damage(lost.pair.page, PageMismatch::Other));
     }
+    pages.truncate(affordable(&pages, width.requests));
+    let mut left = width.dirty;
+    for number in 0..pages.len() {
+        let dirty = tree.cache.peek(&pages[number].stretch(), rest, direction, left);
+        let is_cut = dirty.limit.is_some();
+        if is_cut && number > 0 {
+            // The page comes first in the next read.
+            pages.truncate(number);
+            break;
+        }
+        left = left.saturating_sub(dirty.records.memory());
+        pages[number].dirty = dirty;
+        if is_cut {
+            pages.truncate(1);
+            break;
+        }
+    }
+    Ok(pages)
 }
 
 fn pages_up(index: &Snapshot, position: &Position, rest: &RemainingRange, most: usize) -> Vec<PlannedPage> {

@@ -45,12 +45,12 @@ fn a_stream_that_was_absorbed_is_over_what_there_was() {
             over(&mut model, &records);
             records.keys().for_each(|key| assert_eq!(fixture.find(key).as_ref(), model.get(key), "seed {seed}"));
             if random.random_bool(0.2) {
-                fixture.tree.reorganise_when_idle().unwrap();
+                fixture.tree.reorganiser.reorganise_when_idle().unwrap();
             }
         }
         fixture.expect(&model);
-        in_place += fixture.tree.counters.write_outs.get();
-        fresh += fixture.tree.counters.reorganisations.get();
+        in_place += fixture.tree.write_out.written.get();
+        fresh += fixture.tree.reorganiser.rebuilt.get();
     }
     assert!(in_place > 100 && fresh > 100, "{in_place} and {fresh}");
 }

@@ -1,19 +1,31 @@
-//! Installs changes of a tree's structure: appends one log record, updates the index, and frees replaced pages
-//! (tree-protocol.md, invariants 3 and 7). Also takes checkpoints of the index.
+//! The log of a tree's structure: every change of the index is one structural record, and a checkpoint is the index
+//! that later records change (tree-protocol.md, invariants 3 and 7).
+//!
+//! A change replaces segments, or attaches overflow pages. Its new pages are synced before it is installed:
+//! 1. Space for the record is reserved in the log.
+//! 2. The changed nodes of the index are built beside the old ones.
+//! 3. Under the write side of the install lock the record is appended and the index's root swapped.
+//! 4. The replaced pages go back to the page allocator, which reuses them once the record is synced.
+//!
+//! Recovery loads the last checkpoint and reapplies the records behind it.
 
-use std::{collections::BTreeSet, sync::atomic::Ordering};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+};
 
-use ecotone_engine::contract::EngineCheckpoint;
+use ecotone_engine::contract::{Context, EngineCheckpoint};
 use ecotone_substrate::{
     Error, Result, Seq,
     wal::{RecordKind, ReservationKind},
 };
 
 use super::{
-    Tree,
+    TreeOptions,
     blob::Blob,
     index::{Checkpoint, IndexEdit, Segment},
     logged_edit::LoggedEdit,
+    store::Store,
 };
 
 /// Pages that a change has replaced. They become free once nothing refers to them.
@@ -24,7 +36,20 @@ pub(crate) struct Replaced {
     seq: Seq,
 }
 
-impl Tree {
+/// The structure of one keyspace in the log and in checkpoints.
+#[derive(Debug)]
+pub(crate) struct StructureLog {
+    context: Context,
+    store: Arc<Store>,
+    /// A checkpoint keeps the options too.
+    options: TreeOptions,
+}
+
+impl StructureLog {
+    pub(crate) fn new(context: Context, store: Arc<Store>, options: TreeOptions) -> Self {
+        StructureLog { context, store, options }
+    }
+
     /// Frees replaced pages. They can be reused once the log record of their change is synced.
     pub(crate) fn give_back(&self, replaced: &Replaced) {
         self.store.space.free_later(&replaced.pages, replaced.seq);
@@ -82,13 +107,13 @@ impl Tree {
     }
 
     /// Snapshots the index for a checkpoint. Also returns the log position up to which the snapshot has all changes.
-    pub fn begin_checkpoint(&self) -> (Checkpoint<'_>, Seq) {
+    pub(crate) fn begin_checkpoint(&self) -> (Checkpoint<'_>, Seq) {
         let _installing = self.store.install.read();
         (self.store.index.begin_checkpoint(&self.store.space), self.context.shared.wal.tail())
     }
 
     /// Writes the checkpoint, and returns the encoded root.
-    pub fn end_checkpoint(&self, checkpoint: Checkpoint<'_>) -> Result<Vec<u8>> {
+    pub(crate) fn end_checkpoint(&self, checkpoint: Checkpoint<'_>) -> Result<Vec<u8>> {
         let index = self.store.index.write_checkpoint(checkpoint)?;
         let production = self.store.production.load(Ordering::Relaxed);
         Ok(Blob { options: self.options, production, index }.encode())
