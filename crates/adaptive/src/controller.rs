@@ -11,7 +11,8 @@ use ecotone_engine::contract::{ConversionReason, Hint, Range, RangeShape, Shape,
 use ecotone_lsm::{
     Split,
     keyspace::LsmKeyspace,
-    pages::tier::{FlushCandidate, RangeSize, ScanReport},
+    observer::{FlushCandidate, ScanReport},
+    pages::tier::RangeSize,
     store::Lsm,
 };
 use ecotone_substrate::{Error, Result, Seq, coalesced_job::CoalescedJob, metrics::Counter, scheduler::Priority};
@@ -65,7 +66,7 @@ pub(super) struct Controller {
 struct State {
     policy: Policy,
     /// Cached hot bounds; cleared on each tick.
-    guards: Option<Vec<Vec<u8>>>,
+    hot_bounds: Option<Vec<Vec<u8>>>,
     /// Ticks so far.
     ticks: u64,
     /// Tasks from hints, and the task that the policy chose.
@@ -167,18 +168,18 @@ impl Controller {
     }
 
     /// The bounds of the hot ranges, ascending.
-    pub(super) fn guards(&self) -> Vec<Vec<u8>> {
+    pub(super) fn hot_bounds(&self) -> Vec<Vec<u8>> {
         let Some(keyspace) = self.keyspace.get().and_then(Weak::upgrade) else { return Vec::new() };
         let (policy, ticks) = {
             let state = self.state.lock();
-            if let Some(guards) = &state.guards {
-                return guards.clone();
+            if let Some(hot_bounds) = &state.hot_bounds {
+                return hot_bounds.clone();
             }
             (state.policy.clone(), state.ticks)
         };
         let found = policy.hot_bounds(keyspace.lsm(), self.shared.memory.budget() as u64);
         let mut state = self.state.lock();
-        if state.ticks == ticks { state.guards.get_or_insert(found).clone() } else { found }
+        if state.ticks == ticks { state.hot_bounds.get_or_insert(found).clone() } else { found }
     }
 
     /// A random number.
@@ -309,7 +310,7 @@ impl Controller {
         let due = state.due(now);
         state.under_way = due.map(|task| state.hinted.remove(task)).or_else(|| {
             state.policy.scan_stats.tick(now);
-            (state.guards, state.ticks) = (None, state.ticks + 1);
+            (state.hot_bounds, state.ticks) = (None, state.ticks + 1);
             state.task.take()
         });
         let is_late = lsm.stall_fraction() > 0.0 || lsm.has_waiting_memtables() || now < state.next_choice_at;

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use ecotone_lsm::pages::tier::{RangeSize, ScanReport};
+use ecotone_lsm::{observer::ScanReport, pages::tier::RangeSize};
 
 use super::task::Target;
 

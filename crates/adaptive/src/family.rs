@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ecotone_engine::contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory};
-use ecotone_lsm::{LsmFamily, manifest::LevelManifest, pages::tier::LsmDeps};
+use ecotone_lsm::{LsmFamily, deps::LsmDeps, manifest::LevelManifest};
 use ecotone_substrate::Result;
 use ecotone_tree::{Tree, TreeFamily, page_allocator::PageFile};
 
@@ -12,6 +12,7 @@ use super::{
     blob::Blob,
     controller::Controller,
     keyspace::{AdaptiveKeyspace, PAGES, TABLES},
+    observer::Observer,
     page_tier::TreePages,
 };
 
@@ -102,14 +103,10 @@ impl AdaptiveFamily {
     ) -> AdaptiveKeyspace {
         let controller = Controller::new(&context.shared, options.adapt, options.split);
         let is_restless = self.is_restless;
-        let pages = Arc::new(TreePages {
-            tree: tree.clone(),
-            controller: controller.clone(),
-            insert: options.insert,
-            is_restless,
-        });
+        let page_tier = Arc::new(TreePages { tree: tree.clone() });
+        let observer = Arc::new(Observer { controller: controller.clone(), insert: options.insert, is_restless });
         // The cache is independent of the form of a range, and no conversion touches it.
-        let deps = LsmDeps::new(tree.record_cache(), pages);
+        let deps = LsmDeps::new(tree.record_cache(), page_tier, observer);
         let lsm = Arc::new(self.lsm.part(part(context, TABLES), options.lsm, structure, deps));
         controller.begin(&lsm);
         AdaptiveKeyspace { lsm, tree, controller, options, is_restless }

@@ -148,14 +148,7 @@ impl Engine for AdaptiveKeyspace {
 
     fn structure_recovered(&self) -> Result<()> {
         self.tree.structure_recovered()?;
-        self.lsm.recover(&[self.tree.file()])?;
-        let paged_ranges = self.lsm.lsm().paged_ranges();
-        // Clearing a range beside a bound that is no segment boundary would clear part of the paged range.
-        if !paged_ranges.bounds().all(|bound| self.tree.is_boundary(bound)) {
-            return Err(self.lsm.invalid_edit("a range that pages cover ends within a segment"));
-        }
-        self.tree.set_boundaries(paged_ranges.bounds());
-        Ok(())
+        self.lsm.recover(&[self.tree.file()])
     }
 
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
@@ -180,15 +173,6 @@ impl Engine for AdaptiveKeyspace {
         let (mut check, pages) = (self.lsm.verify()?, self.tree.verify()?);
         check.pages += pages.pages;
         check.problems.extend(pages.problems);
-        let paged_ranges = self.lsm.lsm().paged_ranges();
-        for paged_range in paged_ranges.iter() {
-            let (lower, upper) = paged_range.bounds();
-            if ![lower, upper].into_iter().all(|bound| self.tree.is_boundary(bound)) {
-                check
-                    .problems
-                    .push(format!("a range of keyspace {} that pages cover ends within a segment", self.lsm.number()));
-            }
-        }
         Ok(check)
     }
 

@@ -1,7 +1,7 @@
 //! The adaptive engine: an lsm whose oldest records move into pages of a tree, in the ranges where scans gain by it
 //! (adaptive.md, adaptive-protocol.md, `docs/format/adaptive.md`). `scan_stats` observes scans, `policy` chooses
-//! ranges, `controller` converts them in the background, and `page_tier` connects the tree to the lsm. This is the only
-//! module that imports other engines.
+//! ranges, `controller` converts them in the background; `page_tier` connects the tree to the lsm, and `observer` the
+//! controller. This is the only module that imports other engines.
 
 pub mod blob;
 mod choice;
@@ -11,6 +11,7 @@ mod family;
 mod hints;
 mod insert;
 mod keyspace;
+mod observer;
 mod options;
 mod page_tier;
 mod policy;

@@ -4,21 +4,14 @@
 use std::sync::Arc;
 
 use ecotone_engine::contract::{Cursor, Ordered, Range, VisitValue};
-use ecotone_lsm::pages::tier::{CopiedRecord, FlushCandidate, PageTier, ScanReport};
+use ecotone_lsm::pages::tier::{CopiedRecord, PageTier};
 use ecotone_substrate::{Result, memory::Component};
 use ecotone_tree::Tree;
-
-use super::{controller::Controller, insert::Insert};
 
 /// The pages of a keyspace. Nothing else writes to the tree, so the tree has no dirty records.
 #[derive(Debug)]
 pub(super) struct TreePages {
     pub(super) tree: Arc<Tree>,
-    /// Gets the reports of scans.
-    pub(super) controller: Arc<Controller>,
-    pub(super) insert: Insert,
-    /// For tests: whether `Insert::Auto` inserts at random.
-    pub(super) is_restless: bool,
 }
 
 impl PageTier for TreePages {
@@ -50,6 +43,10 @@ impl PageTier for TreePages {
         self.tree.boundary_after(key)
     }
 
+    fn is_boundary(&self, key: &[u8]) -> bool {
+        self.tree.is_boundary(key)
+    }
+
     fn extent(&self, lower: &[u8], upper: &[u8], most: u64) -> (Vec<u8>, u64) {
         self.tree.range_of_bytes(lower, upper, most)
     }
@@ -58,35 +55,9 @@ impl PageTier for TreePages {
         self.tree.set_boundaries(bounds);
     }
 
-    fn on_scan(&self, report: &ScanReport<'_>) {
-        self.controller.on_scan(report);
-    }
-
-    fn on_tick(&self, is_idle: bool) {
-        self.controller.on_tick(is_idle);
-    }
-
-    fn select_for_pages(&self, mut flush_candidates: Vec<FlushCandidate>) -> Vec<FlushCandidate> {
+    fn begin_flush(&self) {
         // Flushes are sequential. Each brings the records written since the last one.
         self.tree.end_forecast_round();
-        self.controller.on_flush();
-        match self.insert {
-            Insert::Batch => Vec::new(),
-            Insert::Tree => flush_candidates,
-            Insert::Auto if self.is_restless && self.controller.chance().is_multiple_of(2) => {
-                flush_candidates.retain(|_| self.controller.chance().is_multiple_of(2));
-                flush_candidates
-            }
-            Insert::Auto => self.controller.select_for_pages(flush_candidates),
-        }
-    }
-
-    fn guards(&self) -> Vec<Vec<u8>> {
-        self.controller.guards()
-    }
-
-    fn yields_to_writers(&self) -> bool {
-        self.insert == Insert::Auto
     }
 
     fn ingest(&self, records: &mut dyn Iterator<Item = Result<CopiedRecord>>, inserts: bool) -> Result<u64> {

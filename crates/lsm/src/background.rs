@@ -329,7 +329,7 @@ impl Lsm {
             self.flush_deletes();
             self.schedule_compaction_if_due();
         }
-        self.page_tier().into_iter().for_each(|page_tier| page_tier.on_tick(is_idle));
+        self.observer().into_iter().for_each(|observer| observer.on_tick(is_idle));
         if is_idle { Tick::Idle } else { Tick::InUse }
     }
 

@@ -1,11 +1,12 @@
-//! A full check of an LSM keyspace: every block of every table against its index and filter, and every record once.
+//! A full check of an LSM keyspace: every block of every table against its index and filter, the bounds of pages, and
+//! every record once. The page tier checks its pages itself.
 
-use std::{ops::Bound, sync::Arc};
+use std::{iter, ops::Bound, sync::Arc};
 
 use ecotone_engine::contract::{Check, Cursor};
 use ecotone_substrate::{Result, memory::Component};
 
-use crate::{read::iterator::Scan, store::Lsm};
+use crate::{pages::conversion::Conversion, read::iterator::Scan, store::Lsm};
 
 /// Reads and checks everything. Writers go on meanwhile.
 pub(super) fn check(lsm: &Arc<Lsm>) -> Result<Check> {
@@ -19,6 +20,9 @@ pub(super) fn check(lsm: &Arc<Lsm>) -> Result<Check> {
     }
     let fully_superseded = version.fully_superseded(version.paged_ranges());
     check.problems.extend(fully_superseded.map(|reader| format!("nothing of {} counts", reader.table().name().file())));
+    let keyspace = lsm.files.context().keyspace;
+    let misplaced = format!("a range of keyspace {keyspace} that pages cover ends within a segment");
+    check.problems.extend(iter::repeat_n(misplaced, Conversion::of(lsm).map_or(0, Conversion::misplaced_bounds)));
     let mut scan = Scan::new(lsm.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
     check.count_records(|| Ok(scan.next()?.is_some()))?;
     Ok(check)

@@ -10,8 +10,8 @@ use ecotone_substrate::{Result, storage::FileId};
 use ecotone_sys::primitive::Once;
 
 use crate::{
-    blob, cache::table_cache::TableCache, checker::ReadChecker, keyspace::LsmKeyspace, manifest::LevelManifest,
-    memtable::pool::MemtablePool, options::LsmOptions, pages::tier::LsmDeps, tuning::Tuning,
+    blob, cache::table_cache::TableCache, checker::ReadChecker, deps::LsmDeps, keyspace::LsmKeyspace,
+    manifest::LevelManifest, memtable::pool::MemtablePool, options::LsmOptions, tuning::Tuning,
     version::version_set::VersionSet,
 };
 

@@ -18,9 +18,10 @@ use crate::{
     checker::ReadChecker,
     compaction::full::FullCompaction,
     counters,
+    deps::LsmDeps,
     manifest::PagedRanges,
     memtable::{pool::MemtablePool, slab_reserve::Reservation},
-    pages::tier::LsmDeps,
+    pages::conversion::Conversion,
     read::{iterator::Scan, multi_get::multi_get},
     store::Lsm,
     tuning::Tuning,
@@ -73,30 +74,26 @@ impl LsmKeyspace {
         (begun, blob::encode(*self.files.options(), manifest), manifest.paged_ranges().as_ref().clone())
     }
 
-    /// The error for a structure that cannot be.
-    pub fn invalid_edit(&self, what: &'static str) -> Error {
-        self.files.invalid_edit(what)
-    }
-
     /// The version set.
     pub(crate) fn files(&self) -> &VersionSet {
         &self.files
     }
 
     /// As [`Engine::structure_recovered`], for a keyspace with other files `beside` its tables, which are no orphans.
+    /// Its page tier, if it has one, was recovered before.
     pub fn recover(&self, beside: &[FileId]) -> Result<()> {
         self.run(self.files.recover(beside)?);
+        let Some(conversion) = Conversion::of(self.lsm()) else { return Ok(()) };
+        if conversion.misplaced_bounds() > 0 {
+            return Err(self.files.invalid_edit("a range that pages cover ends within a segment"));
+        }
+        conversion.set_boundaries();
         Ok(())
     }
 
     /// An error if the keyspace was dropped.
     pub fn check_live(&self) -> Result<()> {
         self.live().map(|_| ())
-    }
-
-    /// The keyspace's number.
-    pub fn number(&self) -> u32 {
-        self.files.context().keyspace
     }
 
     /// A random number.

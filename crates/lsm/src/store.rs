@@ -16,13 +16,15 @@ use crate::{
         inputs::output_splitter::OutputSplitter,
         throttle::{Throttle, disk_shortage::space_to_go_on},
     },
+    deps::LsmDeps,
     flush::Flusher,
     manifest::{PagedRanges, RunId, VersionEdit},
     memtable::{Memtable, pool::MemtablePool, slab_reserve::SlabReserve},
+    observer::ScanObserver,
     pages::{
         Conversions,
         range_size::{RangeSizes, key_after},
-        tier::{LsmDeps, PageTier},
+        tier::PageTier,
     },
     table::{Options, block_size},
     tuning::Tuning,
@@ -60,8 +62,8 @@ pub(super) type Use = ((u64, u64), Stats);
 pub(super) struct Reads {
     /// Lengths of scans: first those of all runs of L0, then those of each level, by its number.
     lengths: [Arc<ScanLengths>; MAX_LEVELS as usize + 1],
-    /// Point reads and scan steps that reached the page tier.
-    pub(super) below: Counter,
+    /// Point reads that reached the page tier, and fragments of scans that read it.
+    pub(super) of_pages: Counter,
 }
 
 impl Lsm {
@@ -84,7 +86,7 @@ impl Lsm {
             compactor: Compactor::new(&files.context().shared.clock),
             conversions: Conversions::default(),
             throttle: Throttle::default(),
-            reads: Reads { lengths: array::from_fn(|_| Arc::new(ScanLengths::new(1))), below: Counter::default() },
+            reads: Reads { lengths: array::from_fn(|_| Arc::new(ScanLengths::new(1))), of_pages: Counter::default() },
             idle: IdleDetector::default(),
             seed: files.environment().database,
         }
@@ -112,6 +114,11 @@ impl Lsm {
     /// The page tier below the tables, if there is one.
     pub(super) fn page_tier(&self) -> Option<&Arc<dyn PageTier>> {
         self.deps.page_tier.as_ref()
+    }
+
+    /// The observer of scans and flushes, if there is one.
+    pub(super) fn observer(&self) -> Option<&dyn ScanObserver> {
+        self.deps.observer.as_deref()
     }
 
     /// Hash of a key for filters, memtable shortcuts and skip-list height.
@@ -152,7 +159,7 @@ impl Lsm {
     /// Looks in the page tier for a key of a paged range.
     fn find_in_pages(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let Some(page_tier) = self.page_tier() else { return Ok(false) };
-        self.reads.below.increment();
+        self.reads.of_pages.increment();
         page_tier.find(key, value)
     }
 
@@ -238,7 +245,7 @@ impl Lsm {
         let super_version = self.current.load(&pin);
         (
             super_version.active().writes(),
-            self.files.loader().read_frequency.reads(&super_version.version) + self.reads.below.get(),
+            self.files.loader().read_frequency.reads(&super_version.version) + self.reads.of_pages.get(),
         )
     }
 
@@ -258,8 +265,8 @@ impl Lsm {
     /// The splitter for output into a run or level.
     pub(crate) fn output_splitter(&self, run_id: RunId, version: &Version<TableReader>) -> OutputSplitter<TableReader> {
         // Tables of L0 end at the bounds of hot ranges, so that a hot range moves down without its neighbours.
-        let page_tier = self.page_tier().filter(|_| run_id.is_l0());
-        let guards = page_tier.map_or_else(Vec::new, |page_tier| page_tier.guards());
+        let observer = self.observer().filter(|_| run_id.is_l0());
+        let guards = observer.map_or_else(Vec::new, ScanObserver::hot_bounds);
         let next = version.next_level_of(run_id, self.tuning.l0_target);
         OutputSplitter::new(self.tuning.table, next).with_guards(guards)
     }

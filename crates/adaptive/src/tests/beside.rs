@@ -175,7 +175,7 @@ fn a_root_has_all_edits_below_its_position_and_none_above() {
             drop(state);
             (before, checkpoint.join().unwrap().unwrap())
         });
-        let is_paged = Blob::decode(&root.blob).unwrap().paged_ranges.at(b"b").is_some();
+        let is_paged = Blob::decode(&root.blob).unwrap().paged_ranges.visibility_at(b"b").has_pages;
         assert_eq!(is_paged, root.structure > before, "the root of {} has what came at {before}", root.structure);
     }
 }

@@ -247,12 +247,13 @@ fn what_is_flushed_is_cut_where_scans_begin_to_go() {
     flush(&mut fixture);
     assert!(is_over(&fixture, &key(1000)) && is_over(&fixture, &key(1400)));
     scan(&fixture, (1000, 1400), 20);
-    let guards = fixture.keyspace.controller.guards();
-    let is_about =
-        |number: usize, expected: u32| key(expected - 50) < guards[number] && guards[number] < key(expected + 50);
-    assert!(guards.len() == 2 && is_about(0, 1000) && is_about(1, 1400), "{guards:?}");
+    let hot_bounds = fixture.keyspace.controller.hot_bounds();
+    let is_about = |number: usize, expected: u32| {
+        key(expected - 50) < hot_bounds[number] && hot_bounds[number] < key(expected + 50)
+    };
+    assert!(hot_bounds.len() == 2 && is_about(0, 1000) && is_about(1, 1400), "{hot_bounds:?}");
     flush(&mut fixture);
-    assert!(guards.iter().all(|guard| !is_over(&fixture, guard)));
+    assert!(hot_bounds.iter().all(|bound| !is_over(&fixture, bound)));
     fixture.expect(&model);
 }
 

@@ -56,8 +56,8 @@ fn a_range_with_something_above_its_pages_keeps_its_floor() {
     put(&mut fixture, &mut model, 450..460, 1);
     let before = paged_ranges(&fixture);
     put(&mut fixture, &mut model, (0..300).chain(2000..KEYS), 2);
-    assert_eq!(paged_ranges(&fixture).at(&key(450)), before.at(&key(450)));
-    assert_ne!(paged_ranges(&fixture).at(&key(1300)), before.at(&key(1300)));
+    assert_eq!(paged_ranges(&fixture).fragment_at(&key(450)), before.fragment_at(&key(450)));
+    assert_ne!(paged_ranges(&fixture).fragment_at(&key(1300)), before.fragment_at(&key(1300)));
     fixture.expect(&model);
     fixture.reopen();
     fixture.expect(&model);

@@ -78,8 +78,9 @@ fn trap_05_pages_stay_as_long_as_somebody_has_a_version_from_before() {
     let mut records: Vec<_> = (0..500).filter_map(|_| step(&mut *cursor, false)).collect();
     fixture.keyspace.convert_to_tables(&key(0), &key(KEYS)).unwrap();
     fixture.keyspace.convert_to_pages(&key(0), &key(KEYS)).unwrap();
-    let is_paged =
-        |fixture: &Fixture, number: u32| fixture.keyspace.lsm.lsm().paged_ranges().at(&key(number)).is_some();
+    let is_paged = |fixture: &Fixture, number: u32| {
+        fixture.keyspace.lsm.lsm().paged_ranges().visibility_at(&key(number)).has_pages
+    };
     assert!(
         in_pages(&fixture, 700) && !is_paged(&fixture, 700),
         "it is not covered again before its pages are cleared"

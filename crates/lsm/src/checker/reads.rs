@@ -11,6 +11,7 @@ use crate::{
     checker::{ObservedLayers, ObservedRecord, ReadChecker},
     read::multi_get::find_many,
     store::Lsm,
+    version::SortedRun,
 };
 
 impl ReadChecker {
@@ -50,14 +51,19 @@ impl ReadChecker {
 /// its memtable.
 fn layers(lsm: &Lsm, key: &[u8]) -> Result<Option<ObservedLayers>> {
     let (version, mut layers, mut value) = (lsm.version(), ObservedLayers::default(), Vec::new());
-    if let Some(page_tier) = lsm.page_tier().filter(|_| version.paged_ranges().at(key).is_some())
-        && page_tier.find(key, &mut value)?
-    {
-        layers.below = Some(ObservedRecord::new(Some(&value), None));
+    for run in version.sorted_runs(version.visibility_at(key)).rev() {
+        match run {
+            SortedRun::Tables(_, run) => {
+                let met = run.table_for(key).map(|reader| met_in(lsm, reader, key)).transpose()?;
+                layers.tables.extend(met.flatten());
+            }
+            SortedRun::Pages => {
+                let is_there = lsm.page_tier().map_or(Ok(false), |page_tier| page_tier.find(key, &mut value))?;
+                layers.below = is_there.then(|| ObservedRecord::new(Some(&value), None));
+            }
+        }
     }
-    for reader in version.visible_runs(key).filter_map(|run| run.table_for(key)) {
-        layers.tables.extend(met_in(lsm, reader, key)?);
-    }
+    layers.tables.reverse();
     value.clear();
     let is_cached =
         lsm.record_cache().is_some_and(|record_cache| record_cache.lookup(key, &mut value) == CacheLookup::Found);

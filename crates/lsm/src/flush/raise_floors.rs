@@ -5,9 +5,9 @@
 use crate::{
     cache::table_reader::TableReader,
     flush::flushed_to_pages::FlushedToPages,
-    manifest::{PagedRange, PagedRangeEdit, RangeEditKind, RunId},
+    manifest::{PagedRangeEdit, RangeEditKind, RunId},
     memtable::Memtable,
-    version::{TableMeta, Version},
+    version::Version,
 };
 
 /// Most rows of adjacent paged ranges that one flush raises: each takes two keys in the log. In the others the new run
@@ -25,7 +25,7 @@ pub(crate) fn raise_floors(
     let mut edits: Vec<PagedRangeEdit> = Vec::new();
     for paged_range in version.paged_ranges().iter() {
         let (lower, upper) = paged_range.bounds();
-        if !is_pages_only(version, paged_range) || has_records_in(flushed, (lower, upper)) {
+        if !version.is_pages_only(paged_range) || has_records_in(flushed, (lower, upper)) {
             continue;
         }
         match edits.last_mut().filter(|row| row.upper == lower) {
@@ -39,12 +39,6 @@ pub(crate) fn raise_floors(
     }
     edits.truncate(MOST);
     edits
-}
-
-/// Whether no table is visible in a paged range that has a `superseded_from`.
-pub(crate) fn is_pages_only<T: TableMeta>(version: &Version<T>, paged_range: &PagedRange) -> bool {
-    paged_range.superseded_from().is_some()
-        && version.visible_runs_in(Some(paged_range)).all(|(_, run)| run.within(paged_range.bounds()).is_empty())
 }
 
 fn has_records_in((memtable, flushed_to_pages): (&Memtable, &FlushedToPages), (lower, upper): (&[u8], &[u8])) -> bool {

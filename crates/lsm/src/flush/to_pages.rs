@@ -6,11 +6,12 @@ use std::{cell::Cell, iter};
 use ecotone_substrate::{Result, limits::PAGE, table::Answer};
 
 use crate::{
-    flush::{flushed_to_pages::FlushedToPages, job::Flush, raise_floors::is_pages_only},
+    flush::{flushed_to_pages::FlushedToPages, job::Flush},
     memtable::Memtable,
+    observer::{FlushCandidate, ScanObserver},
     pages::{
         pending_frees::KeySpan,
-        tier::{CopiedRecord, FlushCandidate, PageTier, RangeSize},
+        tier::{CopiedRecord, PageTier, RangeSize},
     },
 };
 
@@ -19,14 +20,13 @@ impl Flush<'_> {
     /// given up, for want of memory or space or as writers wait, all records go into the run, which hides the same ones
     /// in pages. The log is synced as far as the memtable goes, and the caller holds the flush lock.
     pub(super) fn flush_to_pages(&self) -> Result<FlushedToPages> {
-        let Some(page_tier) = self.lsm.page_tier() else { return Ok(FlushedToPages::default()) };
-        let is_late = page_tier.yields_to_writers() && self.lsm.has_waiting_memtables();
-        let taken = page_tier.select_for_pages(if is_late { Vec::new() } else { self.candidates(&**page_tier) });
-        if taken.is_empty() {
-            return Ok(FlushedToPages::default());
-        }
+        let page_tier = self.lsm.page_tier().inspect(|page_tier| page_tier.begin_flush());
+        let Some(observer) = self.lsm.observer() else { return Ok(FlushedToPages::default()) };
+        let candidates = page_tier.filter(|_| !self.yields(observer)).map(|page_tier| self.candidates(&**page_tier));
+        let taken = observer.select_for_pages(candidates.unwrap_or_default());
+        let Some(page_tier) = page_tier.filter(|_| !taken.is_empty()) else { return Ok(FlushedToPages::default()) };
         let ranges = taken.into_iter().map(|FlushCandidate { lower, upper, .. }| (lower, upper)).collect::<Vec<_>>();
-        match self.write_to_pages(&**page_tier, &ranges) {
+        match self.write_to_pages((&**page_tier, observer), &ranges) {
             Ok(true) => return Ok(FlushedToPages(ranges)),
             Ok(false) => {}
             Err(error) if error.is_shortage() => {}
@@ -34,6 +34,11 @@ impl Flush<'_> {
         }
         self.lsm.flusher.page_flushes_given_up.increment();
         Ok(FlushedToPages::default())
+    }
+
+    /// Whether writers wait, and the flush gives way to them.
+    fn yields(&self, observer: &dyn ScanObserver) -> bool {
+        observer.yields_to_writers() && self.lsm.has_waiting_memtables()
     }
 
     /// Paged ranges in which no table is visible and that are not converting, with the records that the memtable has of
@@ -46,16 +51,20 @@ impl Flush<'_> {
         let free = version
             .paged_ranges()
             .iter()
-            .filter(|paged_range| is_pages_only(&version, paged_range) && !leaves(paged_range.bounds()));
+            .filter(|paged_range| version.is_pages_only(paged_range) && !leaves(paged_range.bounds()));
         free.filter_map(|paged_range| flush_candidate(page_tier, &self.memtable.memtable, paged_range.bounds()))
             .collect()
     }
 
     /// False if the writing was given up.
-    fn write_to_pages(&self, page_tier: &dyn PageTier, ranges: &[KeySpan]) -> Result<bool> {
+    fn write_to_pages(
+        &self,
+        (page_tier, observer): (&dyn PageTier, &dyn ScanObserver),
+        ranges: &[KeySpan],
+    ) -> Result<bool> {
         let is_late = Cell::new(false);
         let goes_on = || {
-            is_late.set(page_tier.yields_to_writers() && self.lsm.has_waiting_memtables());
+            is_late.set(self.yields(observer));
             !is_late.get()
         };
         let records = ranges.iter().flat_map(|(lower, upper)| records_of(&self.memtable.memtable, (lower, upper)));

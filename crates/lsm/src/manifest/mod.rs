@@ -22,7 +22,7 @@ use ecotone_substrate::{
 
 pub use crate::manifest::{
     paged_range_edit::{PagedRangeEdit, RangeEditKind},
-    paged_ranges::{Fragment, PagedRange, PagedRanges},
+    paged_ranges::{PagedRange, PagedRanges, RangeFragment, Visibility},
     run_id::{LevelId, RunId},
     version_edit::VersionEdit,
 };

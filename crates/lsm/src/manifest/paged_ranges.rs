@@ -34,15 +34,39 @@ pub struct PagedRanges {
     paged_ranges: Vec<PagedRange>,
 }
 
-/// A key range in which the same runs are visible: a paged range, or the gap between two.
+/// The sorted runs in which records of a key are visible. The default is that of a key in no paged range.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Visibility {
+    /// The youngest superseded run. `None` if all runs are visible.
+    pub superseded_from: Option<RunId>,
+    /// Whether the pages are the oldest sorted run of the key.
+    pub has_pages: bool,
+}
+
+/// A key range in which the same sorted runs are visible: a paged range, or the gap between two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fragment<'c> {
+pub struct RangeFragment<'v> {
     /// Its first key.
-    pub lower: &'c [u8],
+    pub lower: &'v [u8],
     /// The first key behind it, if there is one.
-    pub upper: Option<&'c [u8]>,
-    /// The paged range, or `None` for a gap.
-    pub paged_range: Option<&'c PagedRange>,
+    pub upper: Option<&'v [u8]>,
+    /// What is visible of its keys.
+    pub visibility: Visibility,
+}
+
+impl Visibility {
+    /// Whether records of a run are visible.
+    #[inline]
+    pub fn is_visible(self, run_id: RunId) -> bool {
+        self.superseded_from.is_none_or(|superseded_from| run_id < superseded_from)
+    }
+}
+
+impl<'v> RangeFragment<'v> {
+    /// Its bounds, if it is a paged range.
+    pub fn paged_bounds(&self) -> Option<(&'v [u8], &'v [u8])> {
+        self.upper.filter(|_| self.visibility.has_pages).map(|upper| (self.lower, upper))
+    }
 }
 
 impl PagedRange {
@@ -51,10 +75,9 @@ impl PagedRange {
         self.superseded_from
     }
 
-    /// Whether records of a run are visible.
-    #[inline]
-    pub fn is_visible(&self, place: RunId) -> bool {
-        self.superseded_from.is_none_or(|superseded_from| place < superseded_from)
+    /// What is visible of its keys.
+    pub fn visibility(&self) -> Visibility {
+        Visibility { superseded_from: self.superseded_from, has_pages: true }
     }
 
     /// Its first key, and the first one behind it.
@@ -67,8 +90,8 @@ impl PagedRange {
         self.superseded_from = Some(self.superseded_from.map_or(superseded_from, |before| before.min(superseded_from)));
     }
 
-    fn fragment(&self) -> Fragment<'_> {
-        Fragment { lower: &self.lower, upper: Some(&self.upper), paged_range: Some(self) }
+    fn fragment(&self) -> RangeFragment<'_> {
+        RangeFragment { lower: &self.lower, upper: Some(&self.upper), visibility: self.visibility() }
     }
 
     fn encode(&self, w: &mut Writer) {
@@ -90,9 +113,17 @@ impl PagedRange {
 }
 
 impl PagedRanges {
-    /// The paged range that has a key.
+    /// What is visible of a key.
     #[inline]
-    pub fn at(&self, key: &[u8]) -> Option<&PagedRange> {
+    pub fn visibility_at(&self, key: &[u8]) -> Visibility {
+        if self.paged_ranges.is_empty() {
+            return Visibility::default();
+        }
+        self.at(key).map_or_else(Visibility::default, PagedRange::visibility)
+    }
+
+    /// The paged range that has a key.
+    pub(super) fn at(&self, key: &[u8]) -> Option<&PagedRange> {
         self.paged_ranges.get(self.first_above(key)).filter(|paged_range| paged_range.lower.as_slice() <= key)
     }
 
@@ -102,7 +133,7 @@ impl PagedRanges {
     }
 
     /// The fragment that has a key.
-    pub fn fragment_at(&self, key: &[u8]) -> Fragment<'_> {
+    pub fn fragment_at(&self, key: &[u8]) -> RangeFragment<'_> {
         let place = self.first_above(key);
         self.paged_ranges
             .get(place)
@@ -111,7 +142,7 @@ impl PagedRanges {
     }
 
     /// The fragment that has the keys next below one. `None` stands for the end of all keys.
-    pub fn fragment_below(&self, key: Option<&[u8]>) -> Fragment<'_> {
+    pub fn fragment_below(&self, key: Option<&[u8]>) -> RangeFragment<'_> {
         let place = key.map_or(self.paged_ranges.len(), |key| self.first_from(key));
         let before = place.checked_sub(1).and_then(|before| self.paged_ranges.get(before));
         let reaches = |paged_range: &&PagedRange| key.is_some_and(|key| key <= paged_range.upper.as_slice());
@@ -119,35 +150,30 @@ impl PagedRanges {
     }
 
     /// The gap before the paged range at an index.
-    fn gap(&self, place: usize) -> Fragment<'_> {
+    fn gap(&self, place: usize) -> RangeFragment<'_> {
         let before = place.checked_sub(1).and_then(|before| self.paged_ranges.get(before));
         let lower = before.map_or(&[][..], |paged_range| &paged_range.upper);
-        Fragment {
-            lower,
-            upper: self.paged_ranges.get(place).map(|paged_range| paged_range.lower.as_slice()),
-            paged_range: None,
-        }
+        let upper = self.paged_ranges.get(place).map(|paged_range| paged_range.lower.as_slice());
+        RangeFragment { lower, upper, visibility: Visibility::default() }
     }
 
     /// Whether all records of a run in a key range are superseded, both bounds included.
     pub fn supersedes_all(&self, place: RunId, first: &[u8], last: &[u8]) -> bool {
         let mut fragment = self.fragment_at(first);
         loop {
-            match (fragment.paged_range, fragment.upper) {
-                (Some(paged_range), Some(upper)) if !paged_range.is_visible(place) => {
-                    if last < upper {
-                        return true;
-                    }
-                    fragment = self.fragment_at(upper);
-                }
-                _ => return false,
+            if fragment.visibility.is_visible(place) {
+                return false;
+            }
+            match fragment.upper {
+                Some(upper) if upper <= last => fragment = self.fragment_at(upper),
+                _ => return true,
             }
         }
     }
 
     /// Whether a run is visible for all keys from one on.
     pub fn is_visible_from(&self, place: RunId, key: &[u8]) -> bool {
-        self.paged_ranges[self.first_above(key)..].iter().all(|paged_range| paged_range.is_visible(place))
+        self.paged_ranges[self.first_above(key)..].iter().all(|paged_range| paged_range.visibility().is_visible(place))
     }
 
     /// All, ascending.
@@ -161,7 +187,7 @@ impl PagedRanges {
     }
 
     /// The gaps before, between and behind the paged ranges that can have keys.
-    pub fn gaps(&self) -> impl Iterator<Item = Fragment<'_>> {
+    pub fn gaps(&self) -> impl Iterator<Item = RangeFragment<'_>> {
         (0..=self.paged_ranges.len())
             .map(|place| self.gap(place))
             .filter(|gap| gap.upper.is_none_or(|upper| gap.lower < upper))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ecotone_substrate::Result;
 
 use crate::{
-    manifest::{Fragment, PagedRange, PagedRanges},
+    manifest::{PagedRange, PagedRanges, RangeFragment},
     pages::{pending_frees::KeySpan, tier::PageTier},
     store::Lsm,
     version::Split,
@@ -95,7 +95,7 @@ impl<'l> Conversion<'l> {
     /// Clears pages of ranges that are not paged: leftovers of interrupted conversions (adaptive-protocol.md, invariant
     /// 17).
     pub fn clear_leftovers(self) -> Result<()> {
-        let is_rest = |gap: &Fragment<'_>| !self.page_tier.is_cleared(gap.lower, gap.upper);
+        let is_rest = |gap: &RangeFragment<'_>| !self.page_tier.is_cleared(gap.lower, gap.upper);
         if !self.lsm.version().paged_ranges().gaps().any(|gap| is_rest(&gap)) {
             return Ok(());
         }
@@ -106,6 +106,15 @@ impl<'l> Conversion<'l> {
         self.set_boundaries();
         self.lsm.release_compaction_lock(guard);
         cleared
+    }
+
+    /// How many paged ranges end within a segment. Clearing a range beside such a bound would clear part of the paged
+    /// range (adaptive-protocol.md, invariant 16).
+    pub(crate) fn misplaced_bounds(self) -> usize {
+        let version = self.lsm.version();
+        let is_misplaced =
+            |(lower, upper): (&[u8], &[u8])| ![lower, upper].into_iter().all(|bound| self.page_tier.is_boundary(bound));
+        version.paged_ranges().iter().map(PagedRange::bounds).filter(|bounds| is_misplaced(*bounds)).count()
     }
 
     /// Pins the bounds of paged ranges and of ranges that are not freed yet, and no others.
@@ -120,14 +129,14 @@ impl<'l> Conversion<'l> {
         self.lsm.conversions.state.max_bytes(self.lsm.tuning.table)
     }
 
-    /// A part of a paged range, rounded outward to boundaries. The whole paged range where no more cuts are allowed.
+    /// A part of the paged range between `lower` and `upper`, rounded outward to boundaries. The whole paged range
+    /// where no more cuts are allowed.
     pub(super) fn round_to_boundaries(
         self,
         paged_ranges: &PagedRanges,
-        paged_range: &PagedRange,
+        (lower, upper): (&[u8], &[u8]),
         (from, end): (&[u8], &[u8]),
     ) -> Result<KeySpan> {
-        let (lower, upper) = paged_range.bounds();
         if !paged_ranges.can_split() {
             return Ok((lower.to_vec(), upper.to_vec()));
         }

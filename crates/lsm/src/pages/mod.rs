@@ -13,6 +13,7 @@ pub(crate) mod reactivate;
 pub mod tier;
 pub(crate) mod to_pages;
 pub(crate) mod to_tables;
+pub(crate) mod unsafe_inputs;
 
 use ecotone_substrate::metrics::Counter;
 

@@ -7,7 +7,7 @@ use ecotone_substrate::limits::{MAX_KEY, PAGE};
 
 use crate::{
     cache::table_reader::{IndexSection, TableReader},
-    manifest::PagedRange,
+    manifest::Visibility,
     pages::tier::{PageTier, RangeSize},
     version::{Split, TableMeta, Version},
 };
@@ -27,115 +27,94 @@ impl RangeSizes {
 
     /// Estimated size of all visible records of a range.
     pub fn range_size(&self, lower: &[u8], upper: &[u8]) -> RangeSize {
-        let (version, mut range_size) = (&self.version, RangeSize::default());
-        for_each_fragment(version, lower, upper, |paged_range, part| {
-            add_tables(version, (Split::Side, paged_range, part), &mut range_size);
-            self.add_pages(paged_range, part, &mut range_size);
-        });
+        let mut range_size = RangeSize::default();
+        for fragment in self.version.fragments_within((lower, upper)) {
+            self.add_tables(Split::Side, fragment, &mut range_size);
+            self.add_pages(fragment, &mut range_size);
+        }
         range_size
     }
 
     /// Estimated size of a range if it were merged: the sum over its fragments of the largest run or level, or of the
     /// pages if they are larger. Pages are counted up to about `most` bytes.
     pub fn merged_size(&self, lower: &[u8], upper: &[u8], most: u64) -> u64 {
-        let (version, mut bytes) = (&self.version, 0);
-        for_each_fragment(version, lower, upper, |paged_range, part| {
+        let merged = |fragment| {
             let mut range_size = RangeSize::default();
-            add_tables(version, (Split::Side, paged_range, part), &mut range_size);
-            bytes += range_size.largest_run.max(self.page_bytes(paged_range, part, most));
-        });
-        bytes
+            self.add_tables(Split::Side, fragment, &mut range_size);
+            range_size.largest_run.max(self.page_bytes(fragment, most))
+        };
+        self.version.fragments_within((lower, upper)).map(merged).sum()
     }
 
     /// What one conversion of a range reads and writes. Pages are counted only in fragments from which tables are
     /// converted.
     pub fn conversion_size(&self, split: Split, lower: &[u8], upper: &[u8]) -> RangeSize {
-        let (version, mut range_size) = (&self.version, RangeSize::default());
-        for_each_fragment(version, lower, upper, |paged_range, part| {
+        let mut range_size = RangeSize::default();
+        for fragment in self.version.fragments_within((lower, upper)) {
             let before = range_size.records;
-            add_tables(version, (split, paged_range, part), &mut range_size);
+            self.add_tables(split, fragment, &mut range_size);
             if range_size.records > before {
-                self.add_pages(paged_range, part, &mut range_size);
+                self.add_pages(fragment, &mut range_size);
             }
-        });
+        }
         range_size
     }
 
     /// The same for the parts of the range that are not paged.
     pub fn unpaged_conversion_size(&self, split: Split, lower: &[u8], upper: &[u8]) -> RangeSize {
-        let (version, mut range_size) = (&self.version, RangeSize::default());
-        for_each_fragment(version, lower, upper, |paged_range, part| {
-            if paged_range.is_none() {
-                add_tables(version, (split, None, part), &mut range_size);
-            }
-        });
+        let mut range_size = RangeSize::default();
+        let fragments = self.version.fragments_within((lower, upper));
+        fragments
+            .filter(|(visibility, _)| !visibility.has_pages)
+            .for_each(|fragment| self.add_tables(split, fragment, &mut range_size));
         range_size
     }
 
     /// Cuts a range into parts that are paged and not paged, by turns.
     pub fn split_by_paged_ranges(&self, lower: &[u8], upper: &[u8]) -> Vec<(Vec<u8>, Vec<u8>, bool)> {
-        let (version, mut found) = (&self.version, Vec::<(_, _, bool)>::new());
-        for_each_fragment(version, lower, upper, |paged_range, (from, end)| match found.last_mut() {
-            Some((_, last, is_paged)) if *is_paged == paged_range.is_some() => *last = end.to_vec(),
-            _ => found.push((from.to_vec(), end.to_vec(), paged_range.is_some())),
-        });
+        let mut found = Vec::<(_, _, bool)>::new();
+        for (Visibility { has_pages, .. }, (from, end)) in self.version.fragments_within((lower, upper)) {
+            match found.last_mut() {
+                Some((_, last, is_paged)) if *is_paged == has_pages => *last = end.to_vec(),
+                _ => found.push((from.to_vec(), end.to_vec(), has_pages)),
+            }
+        }
         found
     }
 
     /// How many conversions it takes until no table is visible in a range, if no records come meanwhile.
     pub fn conversion_steps(&self, split: Split, lower: &[u8], upper: &[u8]) -> usize {
-        let (version, mut most) = (&self.version, 1);
-        if split == Split::Down {
-            for_each_fragment(version, lower, upper, |paged_range, part| {
-                most = most.max(version.conversion_inputs(Split::Side, paged_range, part).len())
-            });
+        let steps = |(visibility, part)| match split {
+            Split::Side => 1,
+            Split::Down => self.version.conversion_inputs(Split::Side, visibility, part).len(),
+        };
+        self.version.fragments_within((lower, upper)).map(steps).fold(1, usize::max)
+    }
+
+    /// Counts the tables that a conversion takes in a fragment.
+    fn add_tables(&self, split: Split, (visibility, part): (Visibility, (&[u8], &[u8])), range_size: &mut RangeSize) {
+        let mut largest_run = 0;
+        for (_, run) in self.version.conversion_inputs(split, visibility, part) {
+            let tables = run.within(part);
+            let bytes = tables.iter().map(|table| table.bytes_within(part)).sum();
+            range_size.bytes += bytes;
+            largest_run = largest_run.max(bytes);
+            range_size.records +=
+                tables.iter().map(|table| (table.records().0 as f64 * table.share(part)) as u64).sum::<u64>();
         }
-        most
+        range_size.largest_run += largest_run;
     }
 
     /// Counts the pages of a fragment. This needs no I/O, only a walk over its segments.
-    fn add_pages(&self, paged_range: Option<&PagedRange>, part: (&[u8], &[u8]), range_size: &mut RangeSize) {
-        let bytes = self.page_bytes(paged_range, part, u64::MAX);
+    fn add_pages(&self, fragment: (Visibility, (&[u8], &[u8])), range_size: &mut RangeSize) {
+        let bytes = self.page_bytes(fragment, u64::MAX);
         range_size.page_bytes += bytes;
         range_size.pages += bytes / PAGE as u64;
     }
 
-    fn page_bytes(&self, paged_range: Option<&PagedRange>, (lower, upper): (&[u8], &[u8]), most: u64) -> u64 {
-        paged_range.and(self.page_tier.as_ref()).map_or(0, |page_tier| page_tier.extent(lower, upper, most).1)
-    }
-}
-
-/// Counts the tables that a conversion takes in a fragment.
-fn add_tables(
-    version: &Version<TableReader>,
-    (split, paged_range, part): (Split, Option<&PagedRange>, (&[u8], &[u8])),
-    range_size: &mut RangeSize,
-) {
-    let mut largest_run = 0;
-    for (_, run) in version.conversion_inputs(split, paged_range, part) {
-        let tables = run.within(part);
-        let bytes = tables.iter().map(|table| table.bytes_within(part)).sum();
-        range_size.bytes += bytes;
-        largest_run = largest_run.max(bytes);
-        range_size.records +=
-            tables.iter().map(|table| (table.records().0 as f64 * table.share(part)) as u64).sum::<u64>();
-    }
-    range_size.largest_run += largest_run;
-}
-
-/// Visits the fragments of a range: parts for all of whose keys the same runs and levels are visible.
-fn for_each_fragment(
-    version: &Version<TableReader>,
-    lower: &[u8],
-    upper: &[u8],
-    mut visit: impl FnMut(Option<&PagedRange>, (&[u8], &[u8])),
-) {
-    let mut from = lower;
-    while from < upper {
-        let fragment = version.paged_ranges().fragment_at(from);
-        let end = fragment.upper.map_or(upper, |end| end.min(upper));
-        visit(fragment.paged_range, (from, end));
-        from = end;
+    fn page_bytes(&self, (visibility, (lower, upper)): (Visibility, (&[u8], &[u8])), most: u64) -> u64 {
+        let page_tier = self.page_tier.as_ref().filter(|_| visibility.has_pages);
+        page_tier.map_or(0, |page_tier| page_tier.extent(lower, upper, most).1)
     }
 }
 

@@ -9,16 +9,16 @@ use ecotone_substrate::{Error, Result};
 
 use crate::{
     cache::table_reader::TableReader,
-    manifest::{LevelId, PagedRange, PagedRangeEdit, PagedRanges, RangeEditKind, RunId, VersionEdit},
-    pages::{conversion::Conversion, reactivate::UnsafeInput},
-    version::{Run, Split, TableMeta, Version},
+    manifest::{LevelId, PagedRange, PagedRangeEdit, PagedRanges, RangeEditKind, RunId, VersionEdit, Visibility},
+    pages::{conversion::Conversion, unsafe_inputs::UnsafeInput},
+    version::{Run, SortedRun, Split, TableMeta, Version},
 };
 
 /// A range that is converted with one edit. The same runs and levels are visible for all its keys.
 struct ConversionRange {
     lower: Vec<u8>,
     upper: Vec<u8>,
-    is_paged: bool,
+    visibility: Visibility,
 }
 
 impl Conversion<'_> {
@@ -56,16 +56,16 @@ impl Conversion<'_> {
         let end = fragment.upper.map_or(upper, |end| end.min(upper));
         let cut = paged_ranges
             .can_split()
-            .then(|| cut(version, fragment.paged_range, (from, end), self.max_bytes()))
+            .then(|| cut(version, fragment.visibility, (from, end), self.max_bytes()))
             .flatten();
         let end = cut.unwrap_or(end);
-        let (lower, upper) = match fragment.paged_range {
+        let (lower, upper) = match fragment.paged_bounds() {
             None => (from.to_vec(), end.to_vec()),
-            Some(paged_range) => {
-                self.first_pages(paged_ranges, self.round_to_boundaries(paged_ranges, paged_range, (from, end))?)?
+            Some(bounds) => {
+                self.first_pages(paged_ranges, self.round_to_boundaries(paged_ranges, bounds, (from, end))?)?
             }
         };
-        Ok(ConversionRange { lower, upper, is_paged: fragment.paged_range.is_some() })
+        Ok(ConversionRange { lower, upper, visibility: fragment.visibility })
     }
 
     fn convert_piece(self, version: &Version<TableReader>, split: Split, piece: ConversionRange) -> Result<()> {
@@ -87,16 +87,16 @@ impl Conversion<'_> {
     }
 
     fn write_pages(self, version: &Version<TableReader>, split: Split, piece: ConversionRange) -> Result<()> {
-        let ConversionRange { lower, upper, is_paged } = piece;
-        let paged_range = version.paged_ranges().fragment_at(&lower).paged_range;
-        let taken = version.conversion_inputs(split, paged_range, (&lower, &upper));
+        let ConversionRange { lower, upper, visibility } = piece;
+        let is_paged = visibility.has_pages;
+        let taken = version.conversion_inputs(split, visibility, (&lower, &upper));
         if is_paged && taken.is_empty() {
             return Ok(());
         }
         if !is_paged {
             version.paged_ranges().check_can_split()?;
         }
-        let superseded_from = superseded_from(version, &taken, (paged_range, &lower, &upper));
+        let superseded_from = superseded_from(version, &taken, (visibility, &lower, &upper));
         let runs: Vec<_> = taken.into_iter().map(|(_, run)| run.clone()).collect();
         let kind =
             if is_paged { RangeEditKind::Supersede(superseded_from) } else { RangeEditKind::Add(superseded_from) };
@@ -132,9 +132,9 @@ impl Conversion<'_> {
 fn superseded_from(
     version: &Version<TableReader>,
     taken: &[(RunId, &Run<TableReader>)],
-    (paged_range, lower, upper): (Option<&PagedRange>, &[u8], &[u8]),
+    (visibility, lower, upper): (Visibility, &[u8], &[u8]),
 ) -> RunId {
-    let is_left = version.conversion_inputs(Split::Side, paged_range, (lower, upper)).len() > taken.len();
+    let is_left = version.conversion_inputs(Split::Side, visibility, (lower, upper)).len() > taken.len();
     taken.first().filter(|_| is_left).map_or_else(|| youngest(version), |(run_id, _)| *run_id)
 }
 
@@ -151,12 +151,13 @@ fn youngest(version: &Version<TableReader>) -> RunId {
 /// range have `most` bytes.
 fn cut<'v>(
     version: &'v Version<TableReader>,
-    paged_range: Option<&'v PagedRange>,
+    visibility: Visibility,
     (from, end): (&[u8], &[u8]),
     most: u64,
 ) -> Option<&'v [u8]> {
-    let counting = version.visible_runs_in(paged_range).flat_map(|(_, run)| run.tables());
-    let mut tables: Vec<_> = counting.filter(|table| (from..end).contains(&table.first())).collect();
+    let runs = version.sorted_runs(visibility).filter_map(SortedRun::tables);
+    let visible = runs.flat_map(|(_, run)| run.tables());
+    let mut tables: Vec<_> = visible.filter(|table| (from..end).contains(&table.first())).collect();
     tables.sort_unstable_by(|one, other| one.first().cmp(other.first()));
     let mut bytes = 0;
     let is_full = |table: &&&Arc<TableReader>| {

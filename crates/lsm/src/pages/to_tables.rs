@@ -10,8 +10,8 @@ use ecotone_substrate::{Result, memory::Component, table::FileRef};
 use crate::{
     cache::table_reader::TableReader,
     compaction::{
-        executor::job::mean,
-        inputs::{output_splitter::OutputSplitter, retention::Retention},
+        executor::{job::mean, merge::MergeInput},
+        inputs::output_splitter::OutputSplitter,
     },
     manifest::{PagedRangeEdit, RangeEditKind, RunId, VersionEdit},
     pages::{
@@ -58,8 +58,8 @@ impl Conversion<'_> {
     pub(super) fn convert_to_tables_from(self, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
         let version = self.lsm.version();
         let (paged_ranges, fragment) = (version.paged_ranges(), version.paged_ranges().fragment_at(from));
-        let Some(paged_range) = fragment.paged_range else { return Ok(fragment.upper.unwrap_or(upper).to_vec()) };
-        let part = self.round_to_boundaries(paged_ranges, paged_range, (from, upper))?;
+        let Some(bounds) = fragment.paged_bounds() else { return Ok(fragment.upper.unwrap_or(upper).to_vec()) };
+        let part = self.round_to_boundaries(paged_ranges, bounds, (from, upper))?;
         let piece = self.first_pages(paged_ranges, part)?;
         let end = piece.1.clone();
         self.lsm.conversions.converting.begin(&self.lsm.flusher.lock, &piece);
@@ -77,7 +77,7 @@ impl Conversion<'_> {
         let files: Vec<FileRef> = tables.iter().map(|table| table.file()).collect();
         let paged_ranges =
             vec![PagedRangeEdit { lower: lower.clone(), upper: upper.clone(), kind: RangeEditKind::Remove }];
-        let boundary_tables = version.boundary_tables(&piece, &files);
+        let boundary_tables = version.boundary_tables((lower, upper), &files);
         let merged = self.merge_with_pages(version, tables, &piece)?;
         let merged: Vec<_> = merged.into_iter().map(|reader| (LAST, reader)).collect();
         TableReplacement {
@@ -103,10 +103,11 @@ impl Conversion<'_> {
         self,
         version: &Version<TableReader>,
         tables: &[Arc<TableReader>],
-        (lower, upper): &KeySpan,
+        span: &KeySpan,
     ) -> Result<Vec<Arc<TableReader>>> {
+        let (lower, upper) = span;
         let rest = RemainingRange::new((Bound::Included(lower.clone()), Bound::Excluded(upper.clone())));
-        let page_source = PageCursor::begin(self.page_tier, rest, Direction::Up, Component::Frames)?;
+        let page_source = PageCursor::begin(self.page_tier, &rest, Direction::Up, Component::Frames)?;
         let a_record = match (tables, page_source.record()) {
             ([], None) => return Ok(Vec::new()),
             ([], Some((key, value))) => key.len() + value.len(),
@@ -114,14 +115,10 @@ impl Conversion<'_> {
         };
         let readers = tables.iter().map(|table| &**table);
         let options = self.lsm.table_options(LAST, a_record, readers, version);
-        let inputs = [(LAST, Run::part(tables.to_vec()))];
-        let replaced: Vec<FileRef> = tables.iter().map(|table| table.file()).collect();
-        let retention = Retention::of(version, &replaced).with_pages_of((lower.clone(), upper.clone()));
-        let inputs: &[_] = if tables.is_empty() { &[] } else { &inputs };
+        let run = Run::part(tables.to_vec());
+        let of_level = (!tables.is_empty()).then_some(MergeInput::Tables(LAST, &run));
+        let inputs = of_level.into_iter().chain([MergeInput::Pages(page_source, span)]).collect();
         let splitter = OutputSplitter::new(self.lsm.tuning.table, None);
-        self.lsm
-            .compactor
-            .cpu_time
-            .make(|| merge_all(self.lsm, inputs, Some(page_source), retention, (options, splitter)))
+        self.lsm.compactor.cpu_time.make(|| merge_all(self.lsm, version, inputs, (options, splitter)))
     }
 }

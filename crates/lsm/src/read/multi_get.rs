@@ -20,6 +20,7 @@ use crate::{
         table_cache::TableCache,
         table_reader::{IndexLookup, TableReader},
     },
+    manifest::Visibility,
     read::index_loads::PendingLoads,
     store::Lsm,
     table::{BlockSearch, Candidates, Table},
@@ -39,6 +40,8 @@ struct Lookup<'k> {
     number: usize,
     key: &'k [u8],
     hash: u64,
+    /// The sorted runs of the key, once the memtables were searched and the version is known.
+    visibility: Visibility,
 }
 
 /// Keys that are looked for in one block, each with its remaining candidate blocks.
@@ -81,12 +84,18 @@ pub(crate) fn find_many(lsm: &Lsm, keys: &[&[u8]], found: &mut VisitValue<'_>) -
     (0..keys.len()).step_by(BATCH).try_for_each(|first| search.find_batch(first, found))
 }
 
+impl<'k> Lookup<'k> {
+    fn of(lsm: &Lsm, number: usize, key: &'k [u8]) -> Lookup<'k> {
+        Lookup { number, key, hash: lsm.hash(key), visibility: Visibility::default() }
+    }
+}
+
 impl MultiGet<'_> {
     /// Looks for the keys from number `first` on, at most [`BATCH`].
     fn find_batch(&mut self, first: usize, found: &mut VisitValue<'_>) -> Result<()> {
         let (lsm, keys) = (self.lsm, self.keys);
         let batch = &keys[first..keys.len().min(first + BATCH)];
-        let all = (first..).zip(batch).map(|(number, key)| Lookup { number, key, hash: lsm.hash(key) }).collect();
+        let all = (first..).zip(batch).map(|(number, key)| Lookup::of(lsm, number, key)).collect();
         let (mut missing, mut version) = self.search_memtables(all, found);
         let (record_cache, mut tickets) = (lsm.record_cache(), vec![None; batch.len()]);
         if let Some(record_cache) = record_cache {
@@ -102,43 +111,36 @@ impl MultiGet<'_> {
             }
             found(number, value);
         };
+        missing.iter_mut().for_each(|sought| sought.visibility = version.visibility_at(sought.key));
         missing.sort_unstable_by_key(|sought| sought.key);
-        let mut below = Vec::new();
+        self.search_sorted_runs(&version, missing, found)
+    }
+
+    /// Looks for ascending keys in the tables run by run, and at last in the page tier.
+    fn search_sorted_runs(
+        &mut self,
+        version: &Version<TableReader>,
+        mut missing: Vec<Lookup<'_>>,
+        found: &mut VisitValue<'_>,
+    ) -> Result<()> {
+        let mut through_tables = Vec::new();
         for (run_id, run) in version.runs() {
             // Where a run is not visible, no older one is.
-            let is_visible =
-                |key| version.paged_ranges().at(key).is_none_or(|paged_range| paged_range.is_visible(run_id));
-            below.extend(missing.extract_if(.., |sought| !is_visible(sought.key)));
+            through_tables.extend(missing.extract_if(.., |sought| !sought.visibility.is_visible(run_id)));
             if missing.is_empty() {
                 break;
             }
             missing = self.search_run(run, missing, found)?;
         }
-        below.extend(missing);
-        self.find_all_in_pages(&version, below, found)
-    }
-
-    /// Looks in the page tier for keys that no table has.
-    fn find_all_in_pages(
-        &self,
-        version: &Version<TableReader>,
-        keys: Vec<Lookup<'_>>,
-        found: &mut VisitValue<'_>,
-    ) -> Result<()> {
-        let may_be_below = |sought: &Lookup<'_>| version.paged_ranges().at(sought.key).is_some();
-        let (below, nowhere): (Vec<_>, Vec<_>) = keys.into_iter().partition(may_be_below);
+        through_tables.extend(missing);
+        let page_tier = self.lsm.page_tier();
+        let may_be_in_pages = |sought: &Lookup<'_>| page_tier.is_some() && sought.visibility.has_pages;
+        let (in_pages, nowhere): (Vec<_>, Vec<_>) = through_tables.into_iter().partition(may_be_in_pages);
         nowhere.iter().for_each(|sought| found(sought.number, None));
-        match self.lsm.page_tier() {
-            Some(page_tier) if !below.is_empty() => {
-                self.lsm.reads.below.increment();
-                let keys: Vec<&[u8]> = below.iter().map(|sought| sought.key).collect();
-                page_tier.find_many(&keys, &mut |place, value| found(below[place].number, value))
-            }
-            _ => {
-                below.iter().for_each(|sought| found(sought.number, None));
-                Ok(())
-            }
-        }
+        let Some(page_tier) = page_tier.filter(|_| !in_pages.is_empty()) else { return Ok(()) };
+        self.lsm.reads.of_pages.increment();
+        let keys: Vec<&[u8]> = in_pages.iter().map(|sought| sought.key).collect();
+        page_tier.find_many(&keys, &mut |place, value| found(in_pages[place].number, value))
     }
 
     /// Looks for keys in memtables. Returns those that no memtable has, and the version of the same super version,

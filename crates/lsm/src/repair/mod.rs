@@ -14,10 +14,7 @@ use ecotone_engine::{
 use ecotone_substrate::{Result, environment::Environment};
 
 pub use crate::repair::layout::{Layout, TablePlacement};
-use crate::{
-    manifest::PagedRange,
-    repair::salvage_merge::{Head, SalvageMerge, Table},
-};
+use crate::repair::salvage_merge::{Head, SalvageMerge, Table};
 
 /// An iterator over the newest readable records of one keyspace, in ascending order.
 pub struct Salvage<P> {
@@ -111,8 +108,8 @@ impl<P: Iterator<Item = Result<Record>>> Salvage<P> {
 
     /// The tables of a group in which the key is visible.
     fn visible_tables<'s>(&'s self, key: &[u8], group: &'s BTreeSet<usize>) -> impl Iterator<Item = &'s Table> {
-        let paged_range = self.placed.paged_ranges.at(key);
-        let is_visible = move |run_id| paged_range.is_none_or(|paged_range| paged_range.is_visible(run_id));
+        let visibility = self.placed.paged_ranges.visibility_at(key);
+        let is_visible = move |run_id| visibility.is_visible(run_id);
         self.sources.tables(group).filter(move |table| table.standing.run_id.is_none_or(is_visible))
     }
 
@@ -127,8 +124,7 @@ impl<P: Iterator<Item = Result<Record>>> Salvage<P> {
 
     /// Whether page records of a key are visible: those in paged ranges are. If the layout is not settled, all are.
     fn is_visible_in_pages(&self, key: &[u8]) -> bool {
-        let paged_range: Option<&PagedRange> = self.placed.paged_ranges.at(key);
-        paged_range.is_some() || !self.placed.is_settled
+        self.placed.paged_ranges.visibility_at(key).has_pages || !self.placed.is_settled
     }
 }
 

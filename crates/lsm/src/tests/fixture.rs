@@ -29,8 +29,8 @@ use ecotone_testkit::{
 };
 
 use crate::{
-    blob, cache::table_cache::TableCache, checker::ReadChecker, keyspace::LsmKeyspace, manifest::LevelManifest,
-    memtable::pool::MemtablePool, options::LsmOptions, pages::tier::LsmDeps, table::IndexKind, tuning::Tuning,
+    blob, cache::table_cache::TableCache, checker::ReadChecker, deps::LsmDeps, keyspace::LsmKeyspace,
+    manifest::LevelManifest, memtable::pool::MemtablePool, options::LsmOptions, table::IndexKind, tuning::Tuning,
     version::version_set::VersionSet,
 };
 

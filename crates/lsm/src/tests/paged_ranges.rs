@@ -80,7 +80,7 @@ fn readable(fixture: &Fixture, mut said: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> 
             let memory = reader.table().memory_for_a_block(&fixture.environment).unwrap();
             let mut cursor = Cursor::forward(reader.table().clone(), 0..reader.table().blocks(), memory);
             while cursor.advance().unwrap() {
-                if version.paged_ranges().at(cursor.key()).is_none_or(|paged_range| paged_range.is_visible(run_id)) {
+                if version.visibility_at(cursor.key()).is_visible(run_id) {
                     said.entry(cursor.key().to_vec()).or_insert_with(|| cursor.value().map(<[u8]>::to_vec));
                 }
             }

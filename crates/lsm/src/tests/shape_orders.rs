@@ -20,7 +20,6 @@ use ecotone_sys::{
 };
 
 use crate::{
-    flush::raise_floors::is_pages_only,
     manifest::{LevelId, LevelManifest, PagedRangeEdit, PagedRanges, RangeEditKind, RunId, VersionEdit},
     memtable::Memtable,
     pages::{
@@ -28,7 +27,7 @@ use crate::{
         pending_frees::{KeySpan, PendingFrees},
     },
     version::{
-        TableMeta, Version,
+        SortedRun, TableMeta, Version,
         super_version::{CurrentVersion, MemtableMiss},
     },
 };
@@ -210,9 +209,7 @@ impl Fixture {
         let (oldest, mut value) = (self.current.oldest_immutable().expect("it was switched"), Vec::new());
         oldest.memtable.get(1, KEY, &mut value);
         let (converting, version) = self.converting.before(|| self.current.get().version);
-        if converting.is_none()
-            && version.paged_ranges().at(KEY).is_some_and(|paged_range| is_pages_only(&version, paged_range))
-        {
+        if converting.is_none() && version.paged_ranges().iter().any(|paged_range| version.is_pages_only(paged_range)) {
             *self.pages.lock() = Some(value[0]);
             self.change(&VersionEdit::default(), &[], |version| self.current.install_flushed(&oldest, version));
         } else {
@@ -227,13 +224,14 @@ impl Fixture {
     fn convert_to_pages(&self) {
         let _guard = self.compaction_lock.lock();
         let version = self.current.get().version;
-        let paged_range = version.paged_ranges().at(KEY);
-        let mut counting = version.visible_runs_in(paged_range).flat_map(|(_, run)| run.tables());
+        let visibility = version.visibility_at(KEY);
+        let mut counting =
+            version.sorted_runs(visibility).filter_map(SortedRun::tables).flat_map(|(_, run)| run.tables());
         let Some(newest) = counting.next().filter(|_| self.state.lock().pending_frees.ranges().next().is_none()) else {
             return;
         };
         let superseded_from = version.runs().next().map_or(RunId::Level(LevelId::FIRST), |(run_id, _)| run_id);
-        let kind = if paged_range.is_some() {
+        let kind = if visibility.has_pages {
             RangeEditKind::Supersede(superseded_from)
         } else {
             RangeEditKind::Add(superseded_from)

@@ -1,8 +1,8 @@
 //! Chooses the runs whose records a conversion to pages takes (A8; adaptive.md, "Converting to pages").
 
 use crate::{
-    manifest::{PagedRange, RunId},
-    version::{Run, TableMeta, Version},
+    manifest::{RunId, Visibility},
+    version::{Run, SortedRun, TableMeta, Version},
 };
 
 /// How many of a range's records a conversion moves into pages at once.
@@ -28,14 +28,14 @@ impl Split {
 
 impl<T: TableMeta> Version<T> {
     /// The runs and levels that a conversion takes in a fragment, from young to old. Each has tables there.
-    pub(crate) fn conversion_inputs<'v>(
-        &'v self,
+    pub(crate) fn conversion_inputs(
+        &self,
         split: Split,
-        paged_range: Option<&'v PagedRange>,
+        visibility: Visibility,
         range: (&[u8], &[u8]),
-    ) -> Vec<(RunId, &'v Run<T>)> {
-        let mut taken: Vec<_> =
-            self.visible_runs_in(paged_range).filter(|(_, run)| !run.within(range).is_empty()).collect();
+    ) -> Vec<(RunId, &Run<T>)> {
+        let tables = self.sorted_runs(visibility).filter_map(SortedRun::tables);
+        let mut taken: Vec<_> = tables.filter(|(_, run)| !run.within(range).is_empty()).collect();
         if split == Split::Down {
             taken.drain(..taken.len().saturating_sub(1));
         }

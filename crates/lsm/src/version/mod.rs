@@ -4,6 +4,7 @@
 
 mod conversion_inputs;
 mod run;
+mod sorted_runs;
 pub(crate) mod super_version;
 mod targets;
 #[cfg(test)]
@@ -17,9 +18,9 @@ use std::{
 
 use ecotone_substrate::table::FileRef;
 
-use crate::manifest::{InvalidEdit, LevelManifest, PagedRange, PagedRanges, RunId};
+use crate::manifest::{InvalidEdit, LevelManifest, PagedRanges, RunId};
 pub use crate::version::conversion_inputs::Split;
-pub(crate) use crate::version::run::Run;
+pub(crate) use crate::version::{run::Run, sorted_runs::SortedRun};
 
 type Open<'t, T> = BTreeMap<FileRef, &'t Arc<T>>;
 
@@ -45,8 +46,8 @@ pub(crate) trait TableMeta {
     fn false_positive_reads(&self) -> u64;
 }
 
-/// Runs of level 0 and levels, from young to old. The newest record of a key is in the first run that has the key. In
-/// paged ranges the older runs may be superseded.
+/// Runs of level 0 and levels, from young to old, and the ranges in which the older ones may be superseded. The newest
+/// record of a key is in the first of its sorted runs that has the key ([`Version::sorted_runs`]).
 #[derive(Debug)]
 pub(crate) struct Version<T> {
     runs: Box<[(RunId, Run<T>)]>,
@@ -93,24 +94,9 @@ impl<T: TableMeta> Version<T> {
         Version { runs: older.collect(), paged_ranges: self.paged_ranges.clone() }
     }
 
-    /// All runs and levels, from young to old. Reads search a key in this order.
+    /// All runs and levels, from young to old.
     pub(crate) fn runs(&self) -> impl DoubleEndedIterator<Item = (RunId, &Run<T>)> {
         self.runs.iter().map(|(run_id, run)| (*run_id, run))
-    }
-
-    /// The visible runs of a key, from young to old. In a paged range these are the runs above `superseded_from`
-    /// (adaptive.md, "Paged ranges").
-    #[inline]
-    pub(crate) fn visible_runs(&self, key: &[u8]) -> impl Iterator<Item = &Run<T>> {
-        self.visible_runs_in(self.paged_ranges.at(key)).map(|(_, run)| run)
-    }
-
-    /// The visible runs in a paged range, or all for `None`.
-    pub(crate) fn visible_runs_in<'v>(
-        &'v self,
-        paged_range: Option<&'v PagedRange>,
-    ) -> impl Iterator<Item = (RunId, &'v Run<T>)> {
-        self.runs().take_while(move |(run_id, _)| paged_range.is_none_or(|paged_range| paged_range.is_visible(*run_id)))
     }
 
     /// Tables of which all records are superseded if these are the paged ranges.

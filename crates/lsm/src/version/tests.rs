@@ -216,11 +216,23 @@ fn what_is_at_a_floor_or_older_does_not_count_in_its_cover() {
     let all = [2, 1, 3, 4];
     let wanted = [(9, 4), (10, 1), (19, 1), (20, 2), (30, 3), (39, 3), (40, 0), (45, 4), (49, 4), (50, 4)];
     for (key, count) in wanted {
-        let counting: Vec<_> = fixture.version.visible_runs(&[key]).map(|run| run.tables()[0].file.number).collect();
-        assert_eq!(counting, all[..count], "{key}");
+        let (tables, pages) = visible(&fixture, key);
+        assert_eq!((&tables[..], pages), (&all[..count], (10..50).contains(&key)), "{key}");
     }
     fixture.flush(&[fake(5, 0, 200)]).unwrap();
-    assert_eq!(fixture.version.visible_runs(&[40]).count(), 1, "what comes is above the floor");
+    assert_eq!(visible(&fixture, 40), (vec![5], true), "what comes is above the floor");
+    let fragments: Vec<_> = fixture.version.fragments_within((&[5], &[25])).collect();
+    let cuts: Vec<_> =
+        fragments.iter().map(|(visibility, (from, to))| (from[0], to[0], visibility.has_pages)).collect();
+    assert_eq!(cuts, [(5, 10, false), (10, 20, true), (20, 25, true)]);
+}
+
+/// The tables of the sorted runs of a key, from young to old, and whether the pages come last.
+fn visible(fixture: &Fixture, key: u8) -> (Vec<u32>, bool) {
+    let runs: Vec<_> = fixture.version.sorted_runs(fixture.version.visibility_at(&[key])).collect();
+    let has_pages = matches!(runs.last(), Some(SortedRun::Pages));
+    let tables: Vec<_> = runs.into_iter().filter_map(SortedRun::tables).collect();
+    (tables.iter().map(|(_, run)| run.tables()[0].file.number).collect(), has_pages)
 }
 
 fn check(fixture: &Fixture) {

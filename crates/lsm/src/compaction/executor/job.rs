@@ -5,17 +5,17 @@
 use std::sync::Arc;
 
 use ecotone_engine::{contract::Range, remaining_range::RemainingRange};
-use ecotone_substrate::{Error, Result, table::FileRef};
+use ecotone_substrate::{Error, Result};
 use ecotone_sys::chunk::Size;
 
 use crate::{
     cache::table_reader::TableReader,
     compaction::{
         executor::{
-            merge::{CompactionMerge, merge},
+            merge::{CompactionMerge, MergeInput, merge},
             subtasks::{ParallelJob, Subtasks},
         },
-        inputs::{output_splitter::OutputSplitter, retention::Retention},
+        inputs::output_splitter::OutputSplitter,
         strategy::plan::CompactionPlan,
         throttle::compaction_throttle::CompactionThrottle,
     },
@@ -36,7 +36,6 @@ pub(crate) struct CompactionJob {
     lsm: Arc<Lsm>,
     version: Arc<Version<TableReader>>,
     plan: CompactionPlan<TableReader>,
-    files: Vec<FileRef>,
     options: Options,
     cuts: OutputSplitter<TableReader>,
     ranges: Vec<Range>,
@@ -53,8 +52,8 @@ impl ParallelJob for CompactionJob {
         let (low, high) = self.ranges[part].clone();
         let mut throttle = (!self.is_awaited).then(|| CompactionThrottle::begin(&self.lsm));
         let work = CompactionMerge {
-            inputs: &self.plan.inputs,
-            page_source: None,
+            version: &self.version,
+            inputs: MergeInput::of_tables(&self.plan.inputs),
             range: &RemainingRange::new((low, high)),
             hash_of: &|key| self.lsm.hash(key),
             on_progress: &mut |passed| {
@@ -67,7 +66,7 @@ impl ParallelJob for CompactionJob {
             },
         };
         let output = RunBuilder::new(files.loader(), self.options, self.cuts.clone(), name);
-        self.lsm.compactor.cpu_time.make(|| merge(work, Retention::of(&self.version, &self.files), output))
+        self.lsm.compactor.cpu_time.make(|| merge(work, output))
     }
 }
 
@@ -91,7 +90,6 @@ impl MergeTask<'_> {
         let options = lsm.table_options(plan.target, mean as usize, readers, version);
         let is_whole_job = slice.is_none();
         let ranges = slice.map_or_else(|| plan.ranges(1 + helpers, lsm.tuning.part), |slice| vec![slice]);
-        let files = plan.files();
         let (count, plan) = (ranges.len(), plan.clone());
         let is_whole = |(run_id, run): &&(RunId, Run<TableReader>)| {
             run_id.is_l0() && version.run(*run_id).is_some_and(|whole| whole.tables().len() == run.tables().len())
@@ -103,7 +101,7 @@ impl MergeTask<'_> {
         };
         lsm.throttle.stall.begin_job(runs as u64, plan.bytes());
         let (version, cuts) = (version.clone(), lsm.output_splitter(plan.target, version));
-        let job = CompactionJob { lsm: lsm.clone(), version, plan, files, options, cuts, ranges, is_awaited };
+        let job = CompactionJob { lsm: lsm.clone(), version, plan, options, cuts, ranges, is_awaited };
         let parts = Subtasks::new(job, count);
         lsm.compactor.parts.add(count as u64);
         lsm.call_helpers("compact a part of tables", &parts, helpers.min(count - 1));

@@ -11,39 +11,76 @@ use crate::{
     compaction::inputs::retention::Retention,
     flush::run_builder::RunBuilder,
     manifest::RunId,
-    pages::tier::PageCursor,
+    pages::{pending_frees::KeySpan, tier::PageCursor},
     read::{
-        level_iterator::LevelIterator,
         merging_iterator::{MergingIterator, RecordIterator},
         run_iterator::{ReadMode, RunIterator},
+        sorted_run_iterator::SortedRunIterator,
     },
     table::common_prefix_len,
-    version::{Run, TableMeta},
+    version::{Run, TableMeta, Version},
 };
 
-/// One input of a merge.
+/// A sorted run that a merge reads.
+pub(crate) enum MergeInput<'m> {
+    /// Tables of a run or level.
+    Tables(RunId, &'m Run<TableReader>),
+    /// The pages of a range, the upper bound excluded, and a cursor on their first record.
+    Pages(PageCursor, &'m KeySpan),
+}
+
+impl<'m> MergeInput<'m> {
+    /// The inputs of a merge of tables alone.
+    pub(crate) fn of_tables(runs: &'m [(RunId, Run<TableReader>)]) -> Vec<MergeInput<'m>> {
+        runs.iter().map(|(run_id, run)| MergeInput::Tables(*run_id, run)).collect()
+    }
+
+    /// Two keys between which all of its keys are, if it has any.
+    fn ends(&self) -> Option<(&[u8], &[u8])> {
+        match self {
+            MergeInput::Tables(_, run) => Some((run.tables().first()?.first(), run.tables().last()?.last())),
+            MergeInput::Pages(_, (lower, upper)) => Some((lower, upper)),
+        }
+    }
+}
+
+/// The iterator over an input.
 struct InputIterator {
-    /// Its run; `None` for the page tier, of which all records are visible.
+    /// Its run; `None` for the pages, of which all records are visible.
     run_id: Option<RunId>,
-    layer: LevelIterator,
+    records: SortedRunIterator,
+}
+
+impl InputIterator {
+    /// An iterator on the first record that is in the range.
+    fn begin(input: MergeInput<'_>, range: &RemainingRange) -> Result<InputIterator> {
+        let way = (Direction::Up, ReadMode::Sequential);
+        Ok(match input {
+            MergeInput::Tables(run_id, run) => InputIterator {
+                run_id: Some(run_id),
+                records: SortedRunIterator::Tables(RunIterator::begin(run, range, way)?),
+            },
+            MergeInput::Pages(cursor, _) => InputIterator { run_id: None, records: SortedRunIterator::Pages(cursor) },
+        })
+    }
 }
 
 impl RecordIterator for InputIterator {
     fn key(&self) -> Option<&[u8]> {
-        self.layer.key()
+        self.records.key()
     }
 
     fn step(&mut self) -> Result<()> {
-        self.layer.step()
+        self.records.step()
     }
 }
 
 /// The inputs of a merge, and its callbacks.
 pub(crate) struct CompactionMerge<'m> {
+    /// The version that has the inputs.
+    pub(crate) version: &'m Version<TableReader>,
     /// From young to old.
-    pub(crate) inputs: &'m [(RunId, Run<TableReader>)],
-    /// The records of the page tier, if they are merged as well.
-    pub(crate) page_source: Option<PageCursor>,
+    pub(crate) inputs: Vec<MergeInput<'m>>,
     /// The keys of which records are written. The result for a key does not depend on the range (compaction-pace.md,
     /// invariant 3).
     pub(crate) range: &'m RemainingRange,
@@ -61,35 +98,27 @@ const LOOK: u64 = 1 << 20;
 /// # Errors
 /// If an input is damaged or cannot be read, if memory or disk space is lacking, or if `on_progress` returns an error.
 /// Then there are no files.
-pub(crate) fn merge(
-    work: CompactionMerge<'_>,
-    mut retention: Retention<TableReader>,
-    mut output: RunBuilder<'_>,
-) -> Result<Vec<Arc<TableReader>>> {
-    let CompactionMerge { inputs, page_source, range, hash_of, on_progress } = work;
-    let way = (Direction::Up, ReadMode::Sequential);
-    let layer = |run: &Run<TableReader>| RunIterator::begin(run, range, way.clone()).map(LevelIterator::Tables);
-    let input = |(run_id, run): &(RunId, _)| Ok(InputIterator { run_id: Some(*run_id), layer: layer(run)? });
-    let mut sources = inputs.iter().map(input).collect::<Result<Vec<_>>>()?;
-    let skip = if page_source.is_some() { 0 } else { shared(inputs) };
-    sources.extend(page_source.map(|based| InputIterator { run_id: None, layer: LevelIterator::Pages(based) }));
+pub(crate) fn merge(work: CompactionMerge<'_>, mut output: RunBuilder<'_>) -> Result<Vec<Arc<TableReader>>> {
+    let CompactionMerge { version, inputs, range, hash_of, on_progress } = work;
+    let (mut retention, skip) = (retention(version, &inputs), shared(&inputs));
+    let sources = inputs.into_iter().map(|input| InputIterator::begin(input, range)).collect::<Result<_>>()?;
     let mut merged = MergingIterator::new(sources, Direction::Up, skip);
     let mut passed = 0;
-    while let Some(InputIterator { run_id, layer }) = merged.first()
-        && let Some((key, value)) = layer.record()
+    while let Some(InputIterator { run_id, records }) = merged.first()
+        && let Some((key, value)) = records.record()
         && range.is_below_high(key)
     {
         passed += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
         if run_id.is_none_or(|run_id| retention.is_visible(run_id, key)) {
             if value.is_some() || !run_id.is_some_and(|run_id| retention.can_drop_tombstone(run_id, key)) {
-                output.push(hash_of(key), key, value, layer.sequences())?;
-                if layer.is_cached() {
+                output.push(hash_of(key), key, value, records.sequences())?;
+                if records.is_cached() {
                     output.note_cached();
                 }
             }
             merged.pass()?;
         } else {
-            // All older table records of the key are superseded too, but the record in the page tier is visible.
+            // All older table records of the key are superseded too, but the record in the pages is visible.
             merged.skip()?;
         }
         if passed >= LOOK {
@@ -100,9 +129,21 @@ pub(crate) fn merge(
     output.finish()
 }
 
+/// What decides which records the merge of these inputs drops.
+fn retention(version: &Version<TableReader>, inputs: &[MergeInput<'_>]) -> Retention<TableReader> {
+    let (mut files, mut pages) = (Vec::new(), None);
+    for input in inputs {
+        match input {
+            MergeInput::Tables(_, run) => files.extend(run.files()),
+            MergeInput::Pages(_, span) => pages = Some((*span).clone()),
+        }
+    }
+    Retention::of(version, &files, pages)
+}
+
 /// Length of the prefix that all keys have in common.
-fn shared(inputs: &[(RunId, Run<TableReader>)]) -> usize {
-    let first = inputs.iter().filter_map(|(_, run)| run.tables().first()).map(|table| table.first()).min();
-    let last = inputs.iter().filter_map(|(_, run)| run.tables().last()).map(|table| table.last()).max();
+fn shared(inputs: &[MergeInput<'_>]) -> usize {
+    let first = inputs.iter().filter_map(MergeInput::ends).map(|(first, _)| first).min();
+    let last = inputs.iter().filter_map(MergeInput::ends).map(|(_, last)| last).max();
     first.zip(last).map_or(0, |(first, last)| common_prefix_len(first, last))
 }

@@ -15,10 +15,7 @@ use crate::{
     cache::table_reader::TableReader,
     compaction::{inputs::output_splitter::MAX_GRANDPARENT_OVERLAP, strategy::plan::CompactionPlan},
     manifest::{RunId, VersionEdit},
-    pages::{
-        conversion::Conversion,
-        reactivate::{Reactivation, TableReplacement},
-    },
+    pages::{conversion::Conversion, reactivate::TableReplacement, unsafe_inputs::Reactivation},
     store::Lsm,
     version::{TableMeta, Version},
 };
@@ -49,7 +46,7 @@ impl Compaction<'_> {
         let lsm = self.lsm;
         let conversion = Conversion::of(lsm);
         let prepare = |conversion: Conversion<'_>| conversion.prepare_compaction(&self.version, &self.plan);
-        let Some(reactivation) = conversion.map_or_else(|| Ok(Some(Reactivation::default())), prepare)? else {
+        let Some(reactivation) = conversion.map_or_else(|| Ok(Some(Reactivation::none())), prepare)? else {
             // One step for each hold of the lock: more urgent work runs in between.
             drop(self);
             return lsm.files.finish().map(|()| 0);
@@ -84,7 +81,7 @@ impl Compaction<'_> {
     }
 
     /// Moves or merges the inputs, and installs the output with the reactivations that it needs.
-    fn replace(&self, reactivation: &Reactivation) -> Result<()> {
+    fn replace(&self, reactivation: &Reactivation<TableReader>) -> Result<()> {
         let (lsm, plan, context) = (self.lsm, &self.plan, self.lsm.files.context());
         let began = context.shared.clock.now_for_log();
         let moves = plan.trivial_move().filter(|reader| self.is_trivial_move_allowed(reader));

@@ -21,8 +21,8 @@ use crate::{
         table_reader::{TableLoader, TableReader},
     },
     compaction::{
-        executor::merge::{CompactionMerge, merge},
-        inputs::{output_splitter::OutputSplitter, retention::Retention},
+        executor::merge::{CompactionMerge, MergeInput, merge},
+        inputs::output_splitter::OutputSplitter,
     },
     flush::run_builder::RunBuilder,
     manifest::{LevelManifest, PagedRangeEdit, RangeEditKind, RunId, VersionEdit},
@@ -112,12 +112,10 @@ impl Fixture {
     fn merged_within(&mut self, places: &[RunId], range: Range) -> Records {
         let input = |run_id: &RunId| Some((*run_id, self.version.run(*run_id)?.clone()));
         let inputs: Vec<(RunId, Run<TableReader>)> = places.iter().filter_map(input).collect();
-        let files: Vec<_> = inputs.iter().flat_map(|(_, run)| run.files()).collect();
-        let retention = Retention::of(&self.version, &files);
         let (environment, range) = (self.loader.environment().clone(), RemainingRange::new(range));
-        let (inputs, range, hash_of, on_progress) = (&inputs[..], &range, &xxh3_64, &mut |_| Ok(()));
-        let work = CompactionMerge { inputs, page_source: None, range, hash_of, on_progress };
-        let tables = output(&self.loader, &mut self.number, |output| merge(work, retention, output));
+        let (version, inputs) = (&self.version, MergeInput::of_tables(&inputs));
+        let work = CompactionMerge { version, inputs, range: &range, hash_of: &xxh3_64, on_progress: &mut |_| Ok(()) };
+        let tables = output(&self.loader, &mut self.number, |output| merge(work, output));
         let mut records = Records::new();
         for reader in tables.unwrap() {
             reader.table().check(&environment, &xxh3_64).unwrap();
@@ -208,11 +206,11 @@ fn trap_09_what_does_not_count_ends_and_tombstones_stay_in_covers() {
             }
             let (mut hidden, mut kept) = (0, 0);
             for (key, (run_id, value)) in newest {
-                let paged_range = fixture.version.paged_ranges().at(key);
-                let has_older = paged_range.is_some() || (inputs.len() < 5 && level.table_for(key).is_some());
-                let is_visible = paged_range.is_none_or(|paged_range| paged_range.is_visible(run_id));
+                let visibility = fixture.version.visibility_at(key);
+                let has_older = visibility.has_pages || (inputs.len() < 5 && level.table_for(key).is_some());
+                let is_visible = visibility.is_visible(run_id);
                 hidden += u32::from(!is_visible);
-                kept += u32::from(is_visible && value.is_none() && paged_range.is_some());
+                kept += u32::from(is_visible && value.is_none() && visibility.has_pages);
                 if is_visible && (value.is_some() || has_older) {
                     expected.insert(key.clone(), value.clone());
                 }
@@ -236,13 +234,12 @@ fn what_fails_leaves_no_file() {
         let mut random = SmallRng::seed_from_u64(1);
         [RunId::LAST, RunId::L0(0)].iter().for_each(|run_id| fixture.put(*run_id, &records(&mut random, 300)));
         let inputs: Vec<_> = fixture.version.runs().map(|(run_id, run)| (run_id, run.clone())).collect();
-        let retention = Retention::of(&fixture.version, &[]);
         let all = RemainingRange::new((Bound::Unbounded, Bound::Unbounded));
         let (tables, first) = (disk.files().len(), disk.io_index());
         failure.into_iter().for_each(|ahead| disk.fail_at(first + ahead, ErrorKind::Other));
-        let (inputs, range, hash_of, on_progress) = (&inputs[..], &all, &xxh3_64, &mut |_| Ok(()));
-        let work = CompactionMerge { inputs, page_source: None, range, hash_of, on_progress };
-        let merged = output(&fixture.loader.clone(), &mut fixture.number, |output| merge(work, retention, output));
+        let (version, inputs) = (&fixture.version, MergeInput::of_tables(&inputs));
+        let work = CompactionMerge { version, inputs, range: &all, hash_of: &xxh3_64, on_progress: &mut |_| Ok(()) };
+        let merged = output(&fixture.loader.clone(), &mut fixture.number, |output| merge(work, output));
         assert_eq!(merged.is_err(), failure.is_some());
         assert_eq!(disk.files().len() == tables, failure.is_some(), "{failure:?}");
         disk.io_index() - first

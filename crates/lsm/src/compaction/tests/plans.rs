@@ -332,7 +332,7 @@ fn trap_09_a_tombstone_stays_above_what_is_older() {
         let version = version(&mut random);
         let plan = version.plan_l0(u64::MAX).expect("there are runs");
         let files = plan.files();
-        let mut retention = Retention::of(&version, &files);
+        let mut retention = Retention::of(&version, &files, None);
         for key in 0..=u8::MAX {
             let paged_ranges = |table: &Arc<Fake>| table.first() <= &[key][..] && &[key][..] <= table.last();
             for (run_id, run) in plan.inputs.iter().filter(|(_, run)| run.tables().iter().any(paged_ranges)) {
@@ -359,7 +359,7 @@ fn trap_09_a_tombstone_of_a_level_between_goes_whatever_is_younger() {
     let plan = version.best_l0_group_over((&[0], &[9]), LevelId::LAST, u64::MAX).unwrap();
     let files = plan.files();
     assert_eq!(files.iter().map(|file| file.number).collect::<Vec<_>>(), [4, 2, 1]);
-    let mut retention = Retention::of(&version, &files);
+    let mut retention = Retention::of(&version, &files, None);
     assert!(
         !retention.can_drop_tombstone(RunId::L0(1), &[55]) && retention.can_drop_tombstone(RunId::at_depth(2), &[55])
     );

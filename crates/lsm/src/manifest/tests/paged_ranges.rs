@@ -96,10 +96,10 @@ fn decode(bytes: &[u8]) -> Result<PagedRanges, Malformed> {
 /// Checks that fragments begin and end where the model changes.
 fn check_stretches(structure: &LevelManifest, model: &Model) {
     let paged_ranges = structure.paged_ranges();
-    let is_in = |fragment: Fragment<'_>, key: usize| {
-        let (key, superseded_from) = ([key as u8], fragment.paged_range.map(PagedRange::superseded_from));
+    let is_in = |fragment: RangeFragment<'_>, key: usize| {
+        let (key, Visibility { superseded_from, has_pages }) = ([key as u8], fragment.visibility);
         let reaches = fragment.lower <= &key[..] && fragment.upper.is_none_or(|upper| &key[..] < upper);
-        reaches && superseded_from == model[usize::from(key[0])]
+        reaches && has_pages.then_some(superseded_from) == model[usize::from(key[0])]
     };
     for key in 0..256 {
         let at = paged_ranges.fragment_at(&[key as u8]);

@@ -12,8 +12,9 @@ use ecotone_substrate::Result;
 use crate::{
     checker::{LogicalTime, ObservedLayers, ObservedRecord, ReadChecker},
     read::{
-        iterator::{LevelIterator, Scan, ScanEnd},
+        iterator::{Scan, ScanEnd},
         merging_iterator::RecordIterator,
+        sorted_run_iterator::SortedRunIterator,
     },
     store::Lsm,
 };
@@ -53,8 +54,8 @@ impl ScanEnd {
         for (layer, (_, value)) in self.stored.sources().iter().filter_map(|layer| Some((layer, layer.record()?))) {
             let met = (layer.key() == Some(key)).then(|| ObservedRecord::new(value, None));
             match layer {
-                LevelIterator::Tables(_) => layers.tables.extend(met),
-                LevelIterator::Pages(_) => layers.below = met.filter(|_| is_present && !layers.tables.is_empty()),
+                SortedRunIterator::Tables(_) => layers.tables.extend(met),
+                SortedRunIterator::Pages(_) => layers.below = met.filter(|_| is_present && !layers.tables.is_empty()),
             }
         }
         read_checker.check_order(key, &layers);

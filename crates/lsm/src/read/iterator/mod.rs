@@ -1,9 +1,9 @@
 //! Iteration over a range, from both ends (lsm.md, "Reading"; lsm-protocol.md, invariant 21).
 //!
-//! Each end of a scan merges two sources: the run and level iterators of one version, and a batch copied from the
-//! memtables (`memtable::iterator`, `memtable::batch`). [`sources`] positions the run iterators. [`checked`] compares
-//! the results with the read checker in test builds. Where the version has paged ranges, a scan goes from fragment to
-//! fragment and in each reads only the runs that are visible there (adaptive.md, "Reading").
+//! Each end of a scan merges two sources: the sorted runs of one version, and a batch copied from the memtables
+//! (`memtable::iterator`, `memtable::batch`). [`sources`] positions the iterators of the sorted runs. [`checked`]
+//! compares the results with the read checker in test builds. Where the version has paged ranges, a scan goes from
+//! fragment to fragment and in each reads the sorted runs of its keys (adaptive.md, "Reading").
 
 pub(crate) mod checked;
 pub(crate) mod sources;
@@ -19,12 +19,11 @@ use ecotone_substrate::{Result, memory::Component};
 use crate::{
     cache::table_reader::TableReader,
     checker::{IS_BUILT, LogicalTime, ReadChecker},
-    manifest::{Fragment, PagedRanges},
     memtable::batch::MemtableBatch,
-    pages::tier::{PageCursor, ScanReport},
+    observer::ScanReport,
     read::{
-        level_iterator::LevelIterator,
         merging_iterator::{MergingIterator, RecordIterator},
+        sorted_run_iterator::SortedRunIterator,
     },
     store::Lsm,
     version::Version,
@@ -125,7 +124,7 @@ struct ScanEnd {
     batch: MemtableBatch,
     /// The version that the iterators read.
     version: Option<Arc<Version<TableReader>>>,
-    stored: MergingIterator<LevelIterator>,
+    stored: MergingIterator<SortedRunIterator>,
     /// The end of the present fragment, if it has one. Other runs are visible beyond it. Upward it is the first key
     /// beyond the fragment, downward the lowest key of the fragment.
     limit: Option<Vec<u8>>,
@@ -186,11 +185,7 @@ impl ScanEnd {
 
     /// Tombstones passed over, including those of the page cursor since the last seek.
     fn deletes_passed(&self) -> u64 {
-        let below = self.stored.sources().iter().map(|layer| match layer {
-            LevelIterator::Pages(below) => below.deletes_passed(),
-            LevelIterator::Tables(_) => 0,
-        });
-        self.deletes + below.sum::<u64>()
+        self.deletes + self.stored.sources().iter().map(SortedRunIterator::deletes_passed).sum::<u64>()
     }
 
     /// The record that [`advance`](Self::advance) went to.
@@ -201,13 +196,13 @@ impl ScanEnd {
     fn record_with_tombstones(&self) -> Option<(&[u8], Option<&[u8]>)> {
         match self.found? {
             RecordSource::Memtable => self.batch.first(),
-            RecordSource::Disk => self.stored.first().and_then(LevelIterator::record),
+            RecordSource::Disk => self.stored.first().and_then(SortedRunIterator::record),
         }
     }
 
     /// Chooses the source of the next record. A memtable record is newer than a record of the same key on disk.
     fn choose(&self) -> Option<RecordSource> {
-        let (copied, stored) = (self.batch.first(), self.stored.first().and_then(LevelIterator::record));
+        let (copied, stored) = (self.batch.first(), self.stored.first().and_then(SortedRunIterator::record));
         match (copied, stored) {
             (Some((copied, _)), Some((stored, _))) if self.direction.order(copied, stored).is_gt() => {
                 Some(RecordSource::Disk)
@@ -223,7 +218,7 @@ impl ScanEnd {
             None => Ok(()),
             Some(RecordSource::Disk) => self.stored.pass(),
             Some(RecordSource::Memtable) => {
-                let stored = self.stored.first().and_then(LevelIterator::record);
+                let stored = self.stored.first().and_then(SortedRunIterator::record);
                 let is_stored =
                     self.batch.first().zip(stored).is_some_and(|((copied, _), (stored, _))| copied == stored);
                 self.batch.pop();
@@ -256,31 +251,26 @@ impl ScanEnd {
     /// Seeks in the version, in the fragment where the remaining range begins.
     fn seek(&mut self, lsm: &Arc<Lsm>, left: &RemainingRange) -> Result<()> {
         let Some(version) = &self.version else { return Ok(()) };
-        let fragment = first_fragment(version.paged_ranges(), left, self.direction);
+        let fragment = version.first_fragment(left, self.direction);
         let limit = match self.direction {
             Direction::Up => fragment.upper,
             Direction::Down => Some(fragment.lower).filter(|lower| !lower.is_empty()),
         };
         let part = left.split_before(self.direction, limit);
-        let counting = version.visible_runs_in(fragment.paged_range).filter(|_| !part.is_empty());
-        let sources = sources::begin(lsm, counting, &part, (self.direction, self.memory))?;
-        let mut layers: Vec<LevelIterator> = sources.into_iter().map(LevelIterator::Tables).collect();
-        let page_tier = lsm.page_tier().filter(|_| fragment.paged_range.is_some() && !part.is_empty());
-        if let Some(page_tier) = page_tier {
-            layers.push(LevelIterator::Pages(PageCursor::begin(page_tier, part, self.direction, self.memory)?));
-        }
-        self.stored = MergingIterator::new(layers, self.direction, 0);
-        self.sought =
-            self.stored.first().and_then(LevelIterator::key).filter(|_| lsm.page_tier().is_some()).map(<[u8]>::to_vec);
+        let runs = version.sorted_runs(fragment.visibility).filter(|_| !part.is_empty());
+        let sources = sources::begin(lsm, runs, &part, (self.direction, self.memory))?;
+        self.stored = MergingIterator::new(sources, self.direction, 0);
+        let first = self.stored.first().and_then(SortedRunIterator::key);
+        self.sought = first.filter(|_| lsm.observer().is_some()).map(<[u8]>::to_vec);
         self.limit = limit.filter(|_| !left.is_empty()).map(<[u8]>::to_vec);
         Ok(())
     }
 
-    /// Reports to the page tier, if there is one, what the scan read since the last seek. `rest` is the remaining
+    /// Reports to the observer, if there is one, what the scan read since the last seek. `rest` is the remaining
     /// range.
     fn tell(&mut self, lsm: &Lsm, rest: &RemainingRange) {
         let records = mem::take(&mut self.given);
-        let (Some(page_tier), Some(sought)) = (lsm.page_tier(), self.sought.take()) else { return };
+        let (Some(observer), Some(sought)) = (lsm.observer(), self.sought.take()) else { return };
         let from = match (self.direction, &rest.high) {
             (Direction::Down, Bound::Included(key) | Bound::Excluded(key)) if records > 0 => key.clone(),
             _ => sought,
@@ -288,21 +278,20 @@ impl ScanEnd {
         let (mut sources, mut reads, mut most, mut main, mut has_pages) = (0, 0, 0, 0, false);
         for layer in self.stored.sources() {
             match layer {
-                LevelIterator::Tables(stored) => {
+                SortedRunIterator::Tables(stored) => {
                     sources += 1;
                     main = stored.reads();
                     reads += main;
                     most = most.max(main);
                 }
-                LevelIterator::Pages(_) => (has_pages, main) = (true, 0),
+                SortedRunIterator::Pages(_) => (has_pages, main) = (true, 0),
             }
         }
         if !has_pages && sources > 0 {
             sources -= 1;
             reads -= most;
         }
-        lsm.reads.below.add(u64::from(has_pages));
-        page_tier.on_scan(&ScanReport { from: &from, records, hidden: self.stored.hidden(), main, sources, reads });
+        observer.on_scan(&ScanReport { from: &from, records, hidden: self.stored.hidden(), main, sources, reads });
     }
 
     /// Takes the limit if no record is left before it.
@@ -312,7 +301,7 @@ impl ScanEnd {
             Direction::Up => key < limit,
             Direction::Down => key >= limit,
         };
-        let stored = self.stored.first().and_then(LevelIterator::key);
+        let stored = self.stored.first().and_then(SortedRunIterator::key);
         let copied = self.batch.first().map(|(key, _)| key);
         let is_through = !stored.into_iter().chain(copied).any(is_before);
         self.limit.take_if(|_| is_through)
@@ -324,16 +313,5 @@ impl ScanEnd {
             Direction::Up => RemainingRange::new((self.from.clone(), rest.high.clone())),
             Direction::Down => RemainingRange::new((rest.low.clone(), self.from.clone())),
         }
-    }
-}
-
-/// The fragment in which the remaining range begins in this direction.
-fn first_fragment<'c>(paged_ranges: &'c PagedRanges, left: &RemainingRange, direction: Direction) -> Fragment<'c> {
-    match (direction, &left.low, &left.high) {
-        (Direction::Up, Bound::Included(key) | Bound::Excluded(key), _)
-        | (Direction::Down, _, Bound::Included(key)) => paged_ranges.fragment_at(key),
-        (Direction::Up, Bound::Unbounded, _) => paged_ranges.fragment_at(&[]),
-        (Direction::Down, _, Bound::Excluded(key)) => paged_ranges.fragment_below(Some(key)),
-        (Direction::Down, _, Bound::Unbounded) => paged_ranges.fragment_below(None),
     }
 }

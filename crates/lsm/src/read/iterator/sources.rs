@@ -1,5 +1,5 @@
-//! Positions the run iterators of a scan together. Absent indexes are loaded and first blocks are read with all
-//! requests in flight at once.
+//! Positions the iterators of a scan's sorted runs together. Absent indexes are loaded and first blocks of tables are
+//! read with all requests in flight at once. The pages, if there are any, are read last.
 
 use std::sync::Arc;
 
@@ -15,26 +15,31 @@ use ecotone_substrate::{
 
 use crate::{
     cache::table_reader::{TableLoader, TableReader},
-    manifest::RunId,
+    pages::tier::PageCursor,
     read::{
         index_loads::PendingLoads,
         run_iterator::{ReadMode, RunIterator},
+        sorted_run_iterator::SortedRunIterator,
     },
     store::Lsm,
     table::Candidates,
-    version::Run,
+    version::SortedRun,
 };
 
-/// Run iterators on the first records of the remaining range; runs without one are left out. L0 runs are charged to the
-/// read compaction budget.
+/// Iterators over sorted runs, on the first records of the remaining range; runs of tables without one are left out. L0
+/// runs are charged to the read compaction budget.
 pub(crate) fn begin<'v>(
     lsm: &Arc<Lsm>,
-    runs: impl Iterator<Item = (RunId, &'v Run<TableReader>)>,
+    runs: impl Iterator<Item = SortedRun<'v, TableReader>>,
     rest: &RemainingRange,
     (direction, memory): (Direction, Component),
-) -> Result<Vec<RunIterator>> {
-    let mut of_level_0 = 0;
-    let before = |(run_id, run): (RunId, _)| {
+) -> Result<Vec<SortedRunIterator>> {
+    let (mut of_level_0, mut page_tier) = (0, None);
+    let before = |run| {
+        let SortedRun::Tables(run_id, run) = run else {
+            page_tier = lsm.page_tier();
+            return None;
+        };
         let follows = ReadAhead { scan_lengths: lsm.lengths_of(run_id).clone(), memory };
         let source = RunIterator::before(run, rest, (direction, ReadMode::Adaptive(follows)));
         let is_left = !source.is_over();
@@ -47,6 +52,11 @@ pub(crate) fn begin<'v>(
         [] => {}
         [only] => only.seek_alone(rest)?,
         several => begin_together(lsm.files.loader(), several, rest)?,
+    }
+    let mut sources: Vec<_> = sources.into_iter().map(SortedRunIterator::Tables).collect();
+    if let Some(page_tier) = page_tier {
+        lsm.reads.of_pages.increment();
+        sources.push(SortedRunIterator::Pages(PageCursor::begin(page_tier, rest, direction, memory)?));
     }
     Ok(sources)
 }
