@@ -1,5 +1,6 @@
 //! The interface of the adaptation policy. A keyspace reports its scans and flushes to a [`ScanObserver`], which knows
-//! what is hot and decides where records belong (adaptive.md, "Scan statistics"). A keyspace of the lsm engine has none.
+//! what is hot and decides where records belong (adaptive.md, "Scan statistics"). A keyspace of the lsm engine has
+//! none.
 
 use std::fmt;
 
