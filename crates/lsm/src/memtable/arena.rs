@@ -13,15 +13,12 @@ use ecotone_sys::{
     words::{WORD, Words},
 };
 
-use crate::memtable::{
-    shortcuts,
-    slabs::{Slab, Slabs},
-};
+use crate::memtable::slabs::{Slab, Slabs, shortcut_words};
 
 /// Words of a large slab. With loom they are so few that all orders can be tried.
 const SLAB: usize = if cfg!(feature = "loom") { 16 } else { Size::Slab.bytes() / WORD };
 /// Words of a large slab that can be allocated: those behind the shortcuts.
-pub(crate) const ROOM: usize = SLAB - shortcuts::words(SLAB);
+pub(crate) const ROOM: usize = SLAB - shortcut_words(SLAB);
 /// Words of a node besides those of its record, at most.
 const OVERHEAD: usize = 32;
 const _: () = assert!(
@@ -128,7 +125,7 @@ impl Arena {
     /// Words that are left in the current slab.
     pub(super) fn free(&self) -> usize {
         let (slab, within) = self.present();
-        self.slabs.get(slab).map_or(0, |slab| slab.words.len() - within.max(shortcuts::words(slab.words.len())))
+        self.slabs.get(slab).map_or(0, |slab| slab.words.len() - within.max(shortcut_words(slab.words.len())))
     }
 
     /// The slab in which the next words are allocated, and the word within it.
@@ -165,7 +162,7 @@ impl Arena {
         let next = Address(u32::try_from(next).expect("a memtable is full long before"));
         for (number, within) in [(next.slab(), next.word()), (next.slab() + 1, 0)] {
             let slab = self.slabs.get(number).ok_or(number)?.words.len();
-            let at = within.max(shortcuts::words(slab));
+            let at = within.max(shortcut_words(slab));
             if at + words <= slab {
                 return Ok(Address::of(number, at));
             }
@@ -189,7 +186,7 @@ impl Arena {
     #[inline]
     pub(super) fn shortcuts(&self, slab: usize) -> &[AtomicU64] {
         let words = &self.slabs.get(slab).expect("it is there").words;
-        &words[..shortcuts::words(words.len())]
+        &words[..shortcut_words(words.len())]
     }
 
     /// The words from an allocated address to the end of its slab.

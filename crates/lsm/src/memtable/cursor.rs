@@ -20,6 +20,13 @@ enum CursorPosition {
     End,
 }
 
+impl Memtable {
+    /// A cursor before its first record.
+    pub(crate) fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(self)
+    }
+}
+
 impl<'m> Cursor<'m> {
     /// A cursor before the first record.
     pub(super) fn new(memtable: &'m Memtable) -> Cursor<'m> {

@@ -146,11 +146,6 @@ impl Memtable {
         }
     }
 
-    /// A cursor before its first record.
-    pub(crate) fn cursor(&self) -> Cursor<'_> {
-        Cursor::new(self)
-    }
-
     /// The common prefix of all present keys.
     pub(crate) fn common_prefix(&self) -> Vec<u8> {
         let (mut first, last) = self.ends().unwrap_or_default();

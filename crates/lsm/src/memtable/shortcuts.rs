@@ -11,15 +11,8 @@ use crate::memtable::arena::{Address, Arena};
 
 /// Shortcuts of a bucket, which is a cache line. With loom they are so few that all orders can be tried.
 const WAYS: usize = if cfg!(feature = "loom") { 1 } else { 8 };
-/// Shortcuts take a sixteenth of a slab: five for four records of 108 bytes.
-const PART: usize = 16;
 /// Buckets of a large slab.
 const BUCKETS: usize = if cfg!(feature = "loom") { 1 } else { 64 };
-
-/// Words of shortcuts at the start of a slab of `slab` words.
-pub(super) const fn words(slab: usize) -> usize {
-    slab / PART
-}
 
 /// The upper half of a hash, and the address of a node; zero if empty.
 #[derive(Debug, Clone, Copy)]

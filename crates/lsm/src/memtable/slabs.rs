@@ -5,6 +5,14 @@ use std::sync::OnceLock;
 
 use ecotone_sys::words::Words;
 
+/// Shortcuts take a sixteenth of a slab: five for four records of 108 bytes.
+const PART: usize = 16;
+
+/// Words of shortcuts at the start of a slab of `slab` words.
+pub(super) const fn shortcut_words(slab: usize) -> usize {
+    slab / PART
+}
+
 /// Slabs of the first row. Each row has twice as many as the one before, and a slab never moves.
 const FIRST: usize = 4;
 /// Rows for all slabs that 19 bits can number.

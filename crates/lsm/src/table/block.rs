@@ -9,20 +9,12 @@ use ecotone_substrate::{
 };
 
 use crate::table::{
+    block_format::{HEADER, PACKED, PLAIN, RESTART, RESTART_INTERVAL},
     compression,
     decoded::DecodedInterval,
     entry::{Entries, Entry},
     prefix_compare::{PrefixComparer, common_prefix_len},
 };
-
-pub(super) const HEADER: usize = 16;
-/// Records from one whole key to the next. The records of one restart interval are called a *run* here.
-pub(super) const RESTART_INTERVAL: usize = 16;
-/// Bytes of a restart offset.
-pub(super) const RESTART: usize = 2;
-/// The two forms of a block: entries as they are, and entries packed by LZ4.
-pub(super) const PLAIN: u8 = 1;
-pub(super) const PACKED: u8 = 2;
 
 /// The result of a search for a key in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

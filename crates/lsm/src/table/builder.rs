@@ -10,7 +10,8 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 
 use crate::table::{
-    block::{Block, HEADER, PLAIN, RESTART, RESTART_INTERVAL},
+    block::Block,
+    block_format::{HEADER, PLAIN, RESTART, RESTART_INTERVAL},
     compression::{BlockCompressor, Compression, plain_room},
     entry::Entry,
     prefix_compare::common_prefix_len,

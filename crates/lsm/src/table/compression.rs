@@ -11,7 +11,7 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
 
-use crate::table::block::{HEADER, PACKED, PLAIN, RESTART, RESTART_INTERVAL};
+use crate::table::block_format::{HEADER, PACKED, PLAIN, RESTART, RESTART_INTERVAL};
 
 /// The compression of a table's blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

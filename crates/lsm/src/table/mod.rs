@@ -4,6 +4,7 @@
 //! This module knows neither the log nor the database. Any engine that stores records in tables can use it.
 
 mod block;
+mod block_format;
 mod boundaries;
 mod builder;
 mod cached_blocks;

@@ -6,6 +6,7 @@ mod conversion_inputs;
 mod run;
 mod sorted_runs;
 pub(crate) mod super_version;
+mod table_meta;
 mod targets;
 #[cfg(test)]
 pub(super) mod tests;
@@ -20,31 +21,9 @@ use ecotone_substrate::table::FileRef;
 
 use crate::manifest::{InvalidEdit, LevelManifest, PagedRanges, RunId};
 pub use crate::version::conversion_inputs::Split;
-pub(crate) use crate::version::{run::Run, sorted_runs::SortedRun};
+pub(crate) use crate::version::{run::Run, sorted_runs::SortedRun, table_meta::TableMeta};
 
 type Open<'t, T> = BTreeMap<FileRef, &'t Arc<T>>;
-
-/// The properties of a table that a version needs.
-pub(crate) trait TableMeta {
-    /// Its file.
-    fn file(&self) -> FileRef;
-    /// Its first key.
-    fn first(&self) -> &[u8];
-    /// Its last key, which is not below the first.
-    fn last(&self) -> &[u8];
-    /// Bytes of its file.
-    fn bytes(&self) -> u64;
-    /// Its number of records, tombstones included, and its number of tombstones.
-    fn records(&self) -> (u64, u64);
-    /// Estimated share of the table in a key range, the upper bound excluded.
-    fn share(&self, range: (&[u8], &[u8])) -> f64;
-    /// Estimated bytes in a key range.
-    fn bytes_within(&self, range: (&[u8], &[u8])) -> u64 {
-        (self.bytes() as f64 * self.share(range)) as u64
-    }
-    /// How often a block of it was read for a key that it does not have.
-    fn false_positive_reads(&self) -> u64;
-}
 
 /// Runs of level 0 and levels, from young to old, and the ranges in which the older ones may be superseded. The newest
 /// record of a key is in the first of its sorted runs that has the key ([`Version::sorted_runs`]).

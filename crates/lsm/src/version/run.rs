@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, sync::Arc};
 
 use ecotone_substrate::table::FileRef;
 
-use crate::{manifest::InvalidEdit, version::TableMeta};
+use crate::{manifest::InvalidEdit, version::table_meta::TableMeta};
 
 /// Ascending tables, shared by all versions that have the run.
 #[derive(Debug)]

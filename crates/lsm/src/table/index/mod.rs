@@ -4,8 +4,8 @@
 //! Every kind gives the block to read first, and bounds that hold for every key of the table. The blocks themselves
 //! decide, so a bad model or equal digests cannot give a wrong answer.
 
-mod auto;
 mod bits;
+mod build;
 mod built;
 mod candidates;
 mod kind;
@@ -21,39 +21,17 @@ mod whole;
 use std::result;
 
 use ecotone_substrate::{codec::Malformed, table::Pages};
-use ecotone_sys::chunk::CELL_BYTES;
 
-pub(super) use crate::table::index::{built::Built, candidates::Shape, partitioned::seal, single::Separators};
+use crate::table::index::{bits::LOOK, linear::Linear, plr::Plr, single::Single};
+pub(super) use crate::table::index::{
+    build::build, built::Built, candidates::Shape, partitioned::seal, single::Separators,
+};
 pub use crate::table::index::{
     candidates::{Candidates, Located},
     kind::{IndexKind, IndexOptions},
     partitioned::Partition,
     whole::WholeIndex,
 };
-use crate::table::{
-    boundaries::Boundaries,
-    index::{bits::LOOK, linear::Linear, plr::Plr, single::Single},
-};
-
-/// Learns an index of the blocks of a table.
-pub(super) fn build(boundaries: &Boundaries, block: usize, wanted: IndexOptions) -> Built {
-    let Some(kind) = wanted.kind else { return auto::build(boundaries, block, wanted) };
-    // Where keys are unlike numbers, separators may take less memory. An index takes a cell at least, so no other kind
-    // saves memory below that.
-    let most = boundaries.separators().encoded_len().max(CELL_BYTES);
-    let built = build_kind(boundaries, block, kind, wanted.error).filter(|built| built.bytes.len() <= most);
-    built.unwrap_or_else(|| single::build(boundaries.separators()))
-}
-
-/// An index of a kind, if it suits the blocks.
-fn build_kind(boundaries: &Boundaries, block: usize, kind: IndexKind, error: u32) -> Option<Built> {
-    match kind {
-        IndexKind::Single => Some(single::build(boundaries.separators())),
-        IndexKind::Partitioned => partitioned::build(boundaries.separators()),
-        IndexKind::Plr => plr::build(&boundaries.bounds(), block, error),
-        IndexKind::Linear => linear::build(&boundaries.bounds()),
-    }
-}
 
 /// The index of one table, in memory as it is in the file.
 #[derive(Debug)]
