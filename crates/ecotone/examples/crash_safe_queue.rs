@@ -32,12 +32,17 @@ fn work(queue: &Keyspace, urgency: &str) -> Result<u32> {
     Ok(done)
 }
 
+/// The number of jobs in the queue.
+fn jobs(queue: &Keyspace) -> Result<usize> {
+    queue.iter().try_fold(0, |jobs, job| job.map(|_| jobs + 1))
+}
+
 fn main() -> Result<()> {
     let temporary = tempfile::tempdir().expect("a temporary directory");
     let path = std::env::args_os().nth(1).map_or_else(|| temporary.path().join("queue.db"), PathBuf::from);
     let database = Database::builder(&path).durability(Durability::Sync).open()?;
     let queue = database.keyspace("queue", KeyspaceOptions::default())?;
-    println!("{} jobs were left from last time", queue.iter().count());
+    println!("{} jobs were left from last time", jobs(&queue)?);
 
     push(&queue, "later", "water the plants")?;
     push(&queue, "now", "put out the fire")?;
@@ -45,6 +50,6 @@ fn main() -> Result<()> {
     push(&queue, "later", "buy new plants")?;
 
     let done = work(&queue, "now")? + work(&queue, "later")?;
-    println!("{done} jobs done, {} left", queue.iter().count());
+    println!("{done} jobs done, {} left", jobs(&queue)?);
     database.close()
 }

@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     towns.remove("Zaandam")?;
-    println!("without Zaandam, {} towns begin with Z", towns.prefix("Z").count());
+    let others = towns.prefix("Z").try_fold(0, |count, town| town.map(|_| count + 1))?;
+    println!("without Zaandam, {others} towns begin with Z");
     // Dropping the last handle closes the database too, but here an error would be seen.
     database.close()?;
     Ok(())

@@ -36,7 +36,8 @@ impl Database {
     ///
     /// # Errors
     /// - The name is empty, longer than [`MAX_NAME`](crate::limits::MAX_NAME) bytes or holds control characters.
-    /// - The keyspace exists with another engine.
+    /// - The keyspace exists with another engine, or logged where the options say unlogged, or the reverse.
+    /// - It does not exist, and an option is out of its range.
     /// - The disk is full.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.ordered(self.open.open_or_create(name, &options.creation)?)
@@ -121,7 +122,11 @@ impl Database {
     }
 
     /// Reads the whole database and checks every page, every fence and every record. Returns a report for each
-    /// keyspace.
+    /// keyspace. Damage is no error: it is in [`problems`](Check::problems) of the report, which is empty if the
+    /// keyspace is sound.
+    ///
+    /// # Errors
+    /// If the check could not be finished.
     pub fn verify(&self) -> Result<Vec<(String, Check)>> {
         self.open.check_open()?;
         let spaces: Vec<_> = self.open.spaces.read().values().cloned().collect();

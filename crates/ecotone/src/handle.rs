@@ -128,9 +128,11 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
     }
 
     pub(crate) fn stats(&self) -> KeyspaceStats {
-        // A keyspace that cannot be opened has no counters. Reads report the error.
-        let _ = self.database.check_open().and_then(|()| self.space.lazy.look());
-        stats::keyspace(&self.space)
+        // A keyspace that cannot be opened, or whose database is over, has no counters. Reads report the error.
+        match self.database.check_open().and_then(|()| self.space.lazy.look()) {
+            Ok(_) => stats::keyspace(&self.space),
+            Err(_) => KeyspaceStats::of(&self.space, Vec::new()),
+        }
     }
 
     pub(crate) fn readable(&self, key: &[u8]) -> Result<()> {

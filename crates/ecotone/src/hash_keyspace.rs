@@ -80,10 +80,13 @@ impl HashKeyspace {
     /// Replaces the value of `key` by the result of `update`, atomically, and returns the old value. `None` stands for
     /// no value; returning it deletes the key.
     ///
-    /// `update` runs without locks, and *again* whenever another write came between. So it should be cheap and have no
-    /// effects of its own. It may use the database, but if it writes `key` itself it runs forever. If `update` panics,
-    /// nothing is written. If the key has no value and `update` returns none, nothing is written, and the call promises
-    /// no more than a read.
+    /// `update` runs without locks, and *again* whenever another write changed the value of the key meanwhile. So it
+    /// should be cheap and have no effects of its own. It may use the database. If `update` panics, nothing is written.
+    /// If the key has no value and `update` returns none, nothing is written, and the call promises no more than a
+    /// read.
+    ///
+    /// # Errors
+    /// As of [`Keyspace::fetch_update`](crate::Keyspace::fetch_update).
     pub fn fetch_update(
         &self,
         key: impl AsRef<[u8]>,

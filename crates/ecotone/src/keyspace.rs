@@ -268,9 +268,9 @@ impl Keyspace {
     }
 
     /// The ranges of an adaptive keyspace that are not plain tables, or are about to be converted. Empty for other
-    /// engines.
+    /// engines, and once the database is closed.
     pub fn shapes(&self) -> Vec<RangeShape> {
-        self.handle.engine.shapes()
+        if self.handle.database.check_open().is_err() { Vec::new() } else { self.handle.engine.shapes() }
     }
 
     fn cursor(&self, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Iter {

@@ -100,6 +100,10 @@ pub struct WriterDelays {
 }
 
 impl KeyspaceStats {
+    pub(crate) fn of(space: &KeyspaceState, counters: Vec<(&'static str, u64)>) -> KeyspaceStats {
+        KeyspaceStats { name: space.name.clone(), engine: space.kind, counters }
+    }
+
     /// A counter by its name. `None` if the engine has no such counter.
     pub fn counter(&self, name: &str) -> Option<u64> {
         self.counters.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
@@ -159,5 +163,5 @@ pub(crate) fn keyspace(space: &KeyspaceState) -> KeyspaceStats {
     if !counters.is_empty() && matches!(space.made, AnyEngine::Ordered(_)) {
         counters.extend(space.gaps.stats());
     }
-    KeyspaceStats { name: space.name.clone(), engine: space.kind, counters }
+    KeyspaceStats::of(space, counters)
 }

@@ -21,6 +21,7 @@ const MOST_RUNS: u32 = 100_000;
 
 /// The outcome of [`Keyspace::compare_and_swap`](crate::Keyspace::compare_and_swap).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "the value may have been another: then nothing was written"]
 pub enum Swap {
     /// The value was as expected and was replaced.
     Done,

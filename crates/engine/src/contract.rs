@@ -235,6 +235,7 @@ impl fmt::Display for SegmentPlacement {
 
 /// The result of a full check of a keyspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use = "damage is reported in `problems`, not as an error"]
 pub struct Check {
     /// Records seen.
     pub records: u64,

@@ -18,7 +18,7 @@ use crate::{
             subtasks::{ParallelJob, Subtasks},
         },
         strategy::{
-            CompactionState, CompactionStrategy, IntraL0Limits, Leveled, ReduceL0,
+            CompactionState, CompactionStrategy, IntraL0Limits, Leveled, ReduceL0, RelieveL0,
             cursors::CompactionCursors,
             plan::CompactionPlan,
             range_compaction::{RangeCompaction, RangeCompactionEstimate, RangeCompactionStep, RangeStep},
@@ -160,8 +160,8 @@ impl Lsm {
 
     /// Whether the background has a compaction to run.
     pub(crate) fn is_compaction_due(&self) -> bool {
-        let cursors = self.compactor.cursors.lock();
-        Leveled.is_due(&self.version(), &self.compaction_state(&cursors))
+        // The cursors have no part in this.
+        Leveled.is_due(&self.version(), &self.compaction_state(&CompactionCursors::default()))
     }
 
     /// What the next compaction depends on besides the version.
@@ -182,9 +182,9 @@ impl Lsm {
     }
 
     fn choose(&self, strategy: &Strategy<'_>, version: &Version<TableReader>) -> Option<CompactionPlan<TableReader>> {
-        let mut cursors = self.compactor.cursors.lock();
+        let cursors = self.compactor.cursors.lock().clone();
         let plan = strategy.choose(version, &self.compaction_state(&cursors))?;
-        cursors.advance(&plan);
+        self.compactor.cursors.lock().advance(&plan);
         Some(plan)
     }
 
@@ -268,7 +268,7 @@ impl Lsm {
     /// again, so that background jobs hardly get it.
     pub(crate) fn relieve_l0(self: &Arc<Self>) -> Result<()> {
         if self.version().l0_runs().count() >= L0_SLOWDOWN_TRIGGER {
-            self.compact_with(&Leveled)?;
+            self.compact_with(&RelieveL0 { runs: L0_SLOWDOWN_TRIGGER })?;
         }
         Ok(())
     }

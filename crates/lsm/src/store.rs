@@ -1,6 +1,6 @@
-//! The state of one LSM keyspace, and how its records are written and read. A write reserves memory, then goes into the
-//! active memtable. A read looks in the memtables, then in the record cache, then in the tables from young to old, then
-//! in the page tier (lsm.md, "Reading"; lsm-protocol.md, invariants 1 to 4).
+//! The state of one LSM keyspace, how its records are read, and what its jobs share. A write reserves memory, then goes
+//! into the active memtable. A read looks in the memtables, then in the record cache, then in the tables from young to
+//! old, then in the page tier (lsm.md, "Reading"; lsm-protocol.md, invariants 1 to 4).
 
 use std::{array, sync::Arc};
 

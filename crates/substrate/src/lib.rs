@@ -32,6 +32,5 @@ pub mod wal;
 
 pub use error::{Error, Result};
 
-/// A sequence number: the logical byte position of a record in the write-ahead log
-/// (`docs/decisions/0001-contracts.md`).
+/// A sequence number: the logical byte position of a record in the write-ahead log (commit-and-recovery.md, "Terms").
 pub type Seq = u64;

@@ -228,6 +228,7 @@ impl RecordCache for KeyspaceCache {
     }
 
     fn invalidate(&self) {
+        debug_assert_eq!(self.dirty_records(), 0, "the record cache of another engine has clean records alone");
         self.cache.forget_keyspace(self.keyspace);
     }
 

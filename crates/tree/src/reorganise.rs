@@ -5,8 +5,9 @@
 //! 1. [`range_detection`] claims a key's segment and its neighbours, as a [`ReorganisationUnit`];
 //! 2. the dirty records of the unit are taken, its pages are read, and both are merged;
 //! 3. the [`SegmentPlanner`] plans new segments for all records;
-//! 4. the planned pages are written into free space;
-//! 5. one structural record replaces the old segments by the new ones, and the old pages become free.
+//! 4. pages are allocated and claimed, the log is synced, and the planned pages are written and synced;
+//! 5. one structural record replaces the old segments by the new ones, the records become clean, and the claims end;
+//! 6. the old pages are given back. They are reused once the record is synced (tree-protocol.md, "Crash order").
 
 mod range_detection;
 mod unit;

@@ -3,10 +3,12 @@
 //! One batch:
 //! 1. claims segments and takes their dirty records, as [`SegmentUpdate`]s;
 //! 2. reads their pages and merges the records into them;
-//! 3. writes new overflow pages into free space and attaches them in the index, by one structural record;
-//! 4. writes changed pages in place, through the double-write area;
-//! 5. has the [`Reorganiser`] replace the segments that are too full, and merge those with underfull pages;
-//! 6. makes the records clean.
+//! 3. syncs the log as far as the records go;
+//! 4. writes new overflow pages into free space and attaches them in the index, by one structural record;
+//! 5. writes changed pages in place, through the double-write area, and makes their records clean;
+//! 6. has the [`Reorganiser`] replace the segments that are too full, and merge those with underfull pages.
+//!
+//! The order of what reaches the disk is in tree-protocol.md, "Crash order".
 //!
 //! A [`Sweep`](crate::sweep::Sweep) divides the dirty records into batches; [`Writeback`](crate::writeback::Writeback)
 //! runs the sweeps.

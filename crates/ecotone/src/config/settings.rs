@@ -3,7 +3,10 @@
 
 use std::ops::Deref;
 
-use ecotone_substrate::codec::{Malformed, Reader, Writer};
+use ecotone_substrate::{
+    Error,
+    codec::{Malformed, Reader, Writer},
+};
 
 /// The most settings, and the most bytes of a name and of a value.
 const MOST: u64 = 64;
@@ -32,6 +35,20 @@ impl Settings {
     /// Sets all of these options.
     pub(super) fn with_all(self, others: Settings) -> Self {
         others.0.into_iter().fold(self, |settings, (name, value)| settings.with(name, value))
+    }
+
+    /// Checks that the manifest can store the settings.
+    ///
+    /// # Errors
+    /// If there are too many of them, or a name or value is too long.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let limit = |what, limit: u64, actual: usize| match actual as u64 > limit {
+            true => Err(Error::Limit { what, limit, actual: actual as u64 }),
+            false => Ok(()),
+        };
+        limit("the number of options of a keyspace", MOST, self.0.len())?;
+        let texts = self.0.iter().flat_map(|(name, value)| [name, value]);
+        texts.map(|text| limit("the bytes of an option", LONGEST as u64, text.len())).collect()
     }
 
     /// Encodes the settings.
@@ -92,6 +109,16 @@ mod tests {
         (0..bytes.len()).for_each(|cut| assert!(Settings::decode(&bytes[..cut]).is_err()));
         assert!(Settings::decode(&[&bytes[..], &[0]].concat()).is_err());
         assert!(Settings::decode(&[65]).is_err());
+    }
+
+    #[test]
+    fn what_can_be_stored_can_be_read_and_the_rest_is_refused() {
+        let many = |count| (0..count).fold(Settings::default(), |all, number| all.with(format!("o{number}"), number));
+        let long = |bytes| Settings::default().with("fill", "0".repeat(bytes));
+        for settings in [many(64), many(65), long(LONGEST), long(LONGEST + 1)] {
+            assert_eq!(settings.check().is_ok(), Settings::decode(&settings.encode()).is_ok());
+        }
+        assert!(many(64).check().is_ok() && long(LONGEST).check().is_ok());
     }
 
     #[test]

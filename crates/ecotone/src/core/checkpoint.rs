@@ -97,11 +97,11 @@ impl DatabaseState {
 
     fn schedule_reclaim(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
-        self.scheduler.spawn(Priority::Checkpoint, "relieve the log", move || {
+        self.scheduler.spawn(Priority::Checkpoint, "reclaim the log", move || {
             let Some(state) = weak.upgrade() else { return };
             state.reclaim.job.begin();
             if let Err(error) = state.reclaim_log() {
-                state.wal.reclaim_failed(state.health.postpone("relieving the log", error));
+                state.wal.reclaim_failed(state.health.postpone("reclaiming the log", error));
             }
             if state.reclaim.job.end() {
                 state.schedule_reclaim();

@@ -85,6 +85,7 @@ impl DatabaseState {
     fn create_state(&self, manifest: &mut Manifest, name: &str, creation: &CreateOptions) -> Result<KeyspaceState> {
         let CreateOptions { engine, logged, settings } = creation;
         let family = family(&self.families, engine)?;
+        settings.check()?;
         family.check(settings)?;
         let id = manifest.next_keyspace;
         let limit = u64::from(u32::MAX);

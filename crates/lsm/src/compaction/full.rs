@@ -5,7 +5,6 @@ use std::{collections::BTreeSet, iter, sync::Arc};
 
 use ecotone_engine::contract::Progress;
 use ecotone_substrate::{Result, Seq, table::FileRef};
-use ecotone_sys::primitive::atomic::Ordering;
 
 use crate::{
     compaction::strategy::{CompactionState, CompactionStrategy, plan::CompactionPlan},
@@ -65,7 +64,7 @@ struct DisabledIntraL0(Arc<Lsm>);
 
 impl DisabledIntraL0 {
     fn begin(lsm: &Arc<Lsm>) -> DisabledIntraL0 {
-        lsm.compactor.full.0.fetch_add(1, Ordering::Relaxed);
+        lsm.compactor.full.begin();
         let disabled = DisabledIntraL0(lsm.clone());
         // A compaction that runs already may not have seen the change: wait for its end.
         lsm.release_compaction_lock(lsm.compactor.lock.lock());
@@ -94,7 +93,7 @@ impl<T: TableMeta> CompactionStrategy<T> for MoveDown<'_> {
 
 impl Drop for DisabledIntraL0 {
     fn drop(&mut self) {
-        self.0.compactor.full.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.compactor.full.end();
         // No other event would schedule one before the next flush.
         self.0.schedule_compaction_if_due();
     }

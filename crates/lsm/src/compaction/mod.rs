@@ -72,9 +72,17 @@ impl Compactor {
 
 /// The number of full compactions that are in L0 now.
 #[derive(Debug, Default)]
-pub(crate) struct FullCompactions(pub(super) AtomicUsize);
+pub(crate) struct FullCompactions(AtomicUsize);
 
 impl FullCompactions {
+    pub(super) fn begin(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }

@@ -32,11 +32,12 @@ const SLOW_FROM: usize = 3;
 const TRIES: usize = 8;
 const COMPONENTS: &[Component] = &[Component::Memtable];
 
-/// A keyspace whose memtables use a pool.
+/// A keyspace whose memtables use a pool. So the pool knows no more of a keyspace than this.
 pub(crate) trait MemtableOwner: Send + Sync {
     /// An error if the keyspace was dropped.
     fn check_live(&self) -> Result<()>;
 
+    /// The environment of its files.
     fn environment(&self) -> &Environment;
 
     /// Bytes of its memtables.

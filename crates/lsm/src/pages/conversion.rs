@@ -12,8 +12,8 @@ use crate::{
     version::Split,
 };
 
-/// Conversions of a keyspace with a page tier. The public methods take the compaction lock; the caller of any other
-/// method holds it.
+/// Conversions of a keyspace with a page tier. The public methods take the compaction lock. The caller of any other
+/// method holds it, or recovers the keyspace; but `has_freeable` and `misplaced_bounds` change nothing and need none.
 #[derive(Debug, Clone, Copy)]
 pub struct Conversion<'l> {
     pub(super) lsm: &'l Arc<Lsm>,

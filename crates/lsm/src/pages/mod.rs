@@ -25,7 +25,7 @@ pub(crate) struct Conversions {
     pub(crate) state: ConversionState,
     /// Set under the lock of the compactor, with that of the flusher held for a moment; cleared without the latter.
     pub(crate) converting: ConvertingRange,
-    /// Steps of conversions.
+    /// Parts of conversion steps, which threads copy at once.
     pub(crate) parts: Counter,
     /// Bytes of pages and tables that were written to convert ranges.
     pub(crate) bytes: Counter,

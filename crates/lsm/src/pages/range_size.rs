@@ -12,7 +12,8 @@ use crate::{
     version::{Split, TableMeta, Version},
 };
 
-/// The ranges of one version, measured without I/O.
+/// The ranges of one version, measured without I/O. It keeps the version: who holds it keeps dropped tables from being
+/// deleted.
 #[derive(Debug)]
 pub struct RangeSizes {
     version: Arc<Version<TableReader>>,

@@ -39,6 +39,9 @@ pub(crate) struct TableReplacement<'t> {
     pub(crate) output: &'t [PlacedTable],
     /// Tables that are rewritten without their superseded records.
     pub(crate) boundary_tables: &'t [PlacedTable],
+    /// Tables whose cached blocks go before the edit, as the new tables need their memory. A scan of the old tables has
+    /// to read some blocks again until the edit.
+    pub(crate) uncached: &'t [Arc<TableReader>],
 }
 
 impl Conversion<'_> {
@@ -56,6 +59,7 @@ impl Conversion<'_> {
             edit: VersionEdit { paged_ranges: reactivation.edits, ..VersionEdit::default() },
             output: &[],
             boundary_tables: &reactivation.boundary_tables,
+            uncached: &[],
         }
         .install(self.lsm, &version)
     }
@@ -109,12 +113,13 @@ impl Conversion<'_> {
 impl TableReplacement<'_> {
     /// Rewrites the boundary tables, and installs the edit with all new tables. If that fails, they are deleted.
     pub(crate) fn install(self, lsm: &Lsm, version: &Version<TableReader>) -> Result<()> {
-        let TableReplacement { mut edit, output, boundary_tables } = self;
+        let TableReplacement { mut edit, output, boundary_tables, uncached } = self;
         let rewritten = rewrite_without_hidden(lsm, version, boundary_tables).inspect_err(|_| remove(lsm, output))?;
         let fresh = [output, &rewritten].concat();
         edit.deleted.extend(boundary_tables.iter().map(|(_, reader)| reader.file()));
         edit.added.extend(fresh.iter().map(|(run_id, reader)| (*run_id, reader.file())));
         let readers: Vec<_> = fresh.iter().map(|(_, reader)| reader.clone()).collect();
+        uncached.iter().for_each(|reader| reader.table().forget_blocks());
         let installed = lsm.install(&edit, &readers, |version| lsm.current.install_version(version));
         installed.inspect_err(|_| remove(lsm, &fresh))?;
         let conversions = &lsm.conversions;

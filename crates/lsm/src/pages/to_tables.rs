@@ -84,6 +84,7 @@ impl Conversion<'_> {
             edit: VersionEdit { deleted: files, paged_ranges, ..VersionEdit::default() },
             output: &merged,
             boundary_tables: &boundary_tables,
+            uncached: &[],
         }
         .install(lsm, version)?;
         let written = merged.iter().map(|(_, reader)| reader.bytes()).sum();

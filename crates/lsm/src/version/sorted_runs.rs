@@ -1,6 +1,7 @@
 //! The sorted runs of a version: what a read, a scan or a job goes through, from young to old. Tables come run by run,
 //! then the pages as the oldest run of all. A floor, `superseded_from`, hides the runs from one on, as a range
-//! tombstone above them would. This file alone knows both rules (adaptive.md, "Paged ranges"; adaptive-protocol.md,
+//! tombstone above them would. Their order is given here alone; multi-get goes through it run by
+//! run, and merges ask [`Visibility`] (adaptive.md, "Paged ranges"; adaptive-protocol.md,
 //! invariant 1).
 
 use std::{iter, ops::Bound};

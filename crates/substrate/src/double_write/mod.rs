@@ -1,5 +1,5 @@
 //! Protects in-place page writes against torn pages: the changed sectors of a batch are first written to an area of
-//! their own. The rules are in `docs/decisions/0001-contracts.md`, the bytes in `docs/format/double-write.md`.
+//! their own (commit-and-recovery.md, "Double-write"; `docs/format/double-write.md`).
 
 mod area;
 mod repair;
@@ -144,7 +144,7 @@ impl DoubleWrite {
     }
 }
 
-/// Steps 3 and 4. Returns the batch in its order, whether they succeed or not. A completion carries its request, and a
+/// Writes the pages in place, then syncs their files. Returns the batch in its order, whether they succeed or not. A completion carries its request, and a
 /// tag with the position in the batch and the sectors, so that it can become its `PageWrite` again.
 fn write_in_place(queue: &mut dyn Queue, pages: Vec<PageWrite>) -> (Vec<PageWrite>, Result<()>) {
     let mut files = BTreeMap::new();

@@ -1,5 +1,5 @@
 //! The write-ahead log: one logical stream of records for all keyspaces of a database. The stream is stored in
-//! segments, which are larger the longer the log is (`docs/decisions/0001-contracts.md`, `docs/format/log.md`).
+//! segments, which are larger the longer the log is (commit-and-recovery.md, "Log reclaim"; `docs/format/log.md`).
 //!
 //! A write goes [`reserve`](Wal::reserve), [`announce`](Wal::announce), [`append`](Wal::append), then
 //! [`commit`](Wal::commit). A sequence is the byte position of a record; the first is 1.

@@ -92,7 +92,7 @@ impl Compaction<'_> {
             let gone: Vec<_> = tables.into_iter().chain(above.cloned()).collect();
             let edit =
                 VersionEdit { deleted: gone.iter().map(|reader| reader.file()).collect(), ..VersionEdit::default() };
-            TableReplacement { edit, output: &added, boundary_tables: &[] }.install(lsm, &version)?;
+            TableReplacement { edit, output: &added, boundary_tables: &[], uncached: &[] }.install(lsm, &version)?;
             gone.iter().for_each(|reader| lsm.files.release(reader));
             lsm.compactor.slices.increment();
             drop((plan, gone, added, version));

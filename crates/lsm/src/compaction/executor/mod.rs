@@ -1,4 +1,5 @@
-//! Running a compaction: merging, in parts, by several threads.
+//! Running a compaction. [`Compaction`] goes from the plan to the edit; `job` merges its inputs, in parts, by several
+//! threads; `incremental` does so slice by slice on a nearly full disk.
 
 pub(crate) mod cpu_time;
 pub(crate) mod incremental;
@@ -93,13 +94,9 @@ impl Compaction<'_> {
         let tables: Vec<_> = tables.into_iter().map(|reader| (plan.target, reader)).collect();
         let added = moves.iter().map(|reader| (plan.target, reader.file())).collect();
         let edit = VersionEdit { deleted: plan.files(), added, paged_ranges: reactivation.edits.clone() };
-        let inputs = || plan.inputs.iter().flat_map(|(_, run)| run.tables());
-        if moves.is_none() {
-            // A scan of the old tables has to read some blocks again until the new tables are installed. The new tables
-            // need the memory.
-            inputs().for_each(|reader| reader.table().forget_blocks());
-        }
-        TableReplacement { edit, output: &tables, boundary_tables: &reactivation.boundary_tables }
+        let inputs: Vec<_> = plan.inputs.iter().flat_map(|(_, run)| run.tables()).cloned().collect();
+        let uncached = if moves.is_none() { &inputs[..] } else { &[] };
+        TableReplacement { edit, output: &tables, boundary_tables: &reactivation.boundary_tables, uncached }
             .install(lsm, &self.version)?;
         tracing::debug!(
             keyspace = context.keyspace,
@@ -110,7 +107,7 @@ impl Compaction<'_> {
             "compacted tables"
         );
         if moves.is_none() {
-            inputs().for_each(|reader| lsm.files.loader().read_frequency.forget(&**reader));
+            inputs.iter().for_each(|reader| lsm.files.loader().read_frequency.forget(&**reader));
         }
         Ok(())
     }

@@ -1,14 +1,14 @@
 //! Strategies: what to compact next. A [`CompactionStrategy`] is a pure function of a [`Version`] and a
 //! [`CompactionState`]: it reads no clock, takes no lock and does no I/O, so tests choose on versions that they write
-//! down. [`Leveled`] decides in the background; manual compaction, a full L0 and the compaction of a scanned range have
+//! down. (The tables of a version count false-positive reads, so a later call may give another score.) [`Leveled`] decides in the background; manual compaction, a full L0 and the compaction of a scanned range have
 //! strategies of their own (lsm.md, "Compaction").
 //!
 //! [`Leveled`] takes the first of these that there is:
-//! 1. the level with the highest score above its target, or L0, whichever has the higher score;
-//! 2. an intra-L0 merge within its limits;
-//! 3. a table with more tombstones than values;
-//! 4. in an idle keyspace, more than one run of L0, or tombstones that hide much;
-//! 5. on a full disk, anything above Lmax.
+//! 1. if L0 is due: a level whose score is above L0's, or an intra-L0 merge of small runs, or L0;
+//! 2. if L0 is not due: an intra-L0 merge within its limits, or the level with the highest score above its target, or a
+//!    table with more tombstones than values;
+//! 3. in an idle keyspace: more than one run of L0, or tombstones that hide much;
+//! 4. on a full disk: anything above Lmax.
 
 pub(crate) mod cursors;
 pub(crate) mod l0_groups;
@@ -95,6 +95,19 @@ impl<T: TableMeta> CompactionStrategy<T> for Leveled {
     }
 }
 
+/// A compaction of [`Leveled`], if L0 slows writers down. For a caller that keeps the background from the lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RelieveL0 {
+    /// Runs of L0 from which on there is one.
+    pub(crate) runs: usize,
+}
+
+impl<T: TableMeta> CompactionStrategy<T> for RelieveL0 {
+    fn choose(&self, version: &Version<T>, state: &CompactionState<'_>) -> Option<CompactionPlan<T>> {
+        (version.l0_runs().count() >= self.runs).then(|| Leveled.choose(version, state)).flatten()
+    }
+}
+
 /// A compaction that reduces the number of runs in L0, for a flush that finds it full.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReduceL0 {
@@ -159,10 +172,15 @@ impl<T: TableMeta> Version<T> {
 
     /// The best compaction of a level, or now and then that of the table at the compaction cursor.
     fn next_plan_of_level(&self, level: LevelId, cursors: &CompactionCursors) -> Option<CompactionPlan<T>> {
-        let Some(last) = cursors.round_robin(level) else { return self.plan_level(level, |_| true) };
-        let tables = self.run(RunId::Level(level))?.tables();
-        let next = tables.iter().find(|table| table.first() > last).or(tables.first())?;
-        self.plan_level(level, |table| table.file() == next.file())
+        let next = match cursors.round_robin(level) {
+            None => None,
+            Some(last) => {
+                let tables = self.run(RunId::Level(level))?.tables();
+                Some(tables.iter().find(|table| table.first() > last).or(tables.first())?.file())
+            }
+        };
+        let plan = self.plan_level(level, |table| next.is_none_or(|next| table.file() == next))?;
+        Some(plan.at_cursor(level))
     }
 
     /// The intra-L0 merge of adjacent runs that reads the fewest bytes for each run that it saves, if the limits allow

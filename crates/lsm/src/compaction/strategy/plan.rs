@@ -23,6 +23,8 @@ pub(crate) struct CompactionPlan<T> {
     /// Benefit in bytes: the bytes that move into the target, the records that tombstones hide, and the pages of
     /// false-positive reads.
     pub(crate) score: u64,
+    /// The level whose compaction cursor has a part in the choice, and advances with it.
+    pub(super) cursor_level: Option<LevelId>,
     /// Bytes of all inputs.
     all: u64,
 }
@@ -35,18 +37,23 @@ impl<T: TableMeta> CompactionPlan<T> {
         let (score, all) = (score(&tables, &overlapped), bytes(&tables) + bytes(&overlapped));
         let inputs = tables.into_iter().chain(overlapped).filter(|(_, tables)| !tables.is_empty());
         let inputs = inputs.map(|(run_id, tables)| (run_id, Run::part(tables))).collect();
-        Some(CompactionPlan { inputs, target, score, all })
+        Some(CompactionPlan { inputs, target, score, cursor_level: None, all })
     }
 
     /// A plan of these inputs, from young to old, those of the target level last.
     pub(crate) fn of_inputs(inputs: Vec<(RunId, Run<T>)>, target: RunId) -> CompactionPlan<T> {
         let all = inputs.iter().flat_map(|(_, run)| run.tables()).map(|table| table.bytes()).sum();
-        CompactionPlan { inputs, target, score: all, all }
+        CompactionPlan { inputs, target, score: all, cursor_level: None, all }
     }
 
     /// The same plan with another score.
     pub(crate) fn with_score(self, score: u64) -> CompactionPlan<T> {
         CompactionPlan { score, ..self }
+    }
+
+    /// The same plan, in whose choice the cursor of a level had a part.
+    pub(super) fn at_cursor(self, level: LevelId) -> CompactionPlan<T> {
+        CompactionPlan { cursor_level: Some(level), ..self }
     }
 
     /// The files of all inputs.
@@ -85,8 +92,7 @@ impl<T: TableMeta> CompactionPlan<T> {
 
 impl<T> Clone for CompactionPlan<T> {
     fn clone(&self) -> CompactionPlan<T> {
-        let CompactionPlan { inputs, target, score, all } = self;
-        CompactionPlan { inputs: inputs.clone(), target: *target, score: *score, all: *all }
+        CompactionPlan { inputs: self.inputs.clone(), ..*self }
     }
 }
 

@@ -9,8 +9,10 @@ use crate::{
     compaction::{
         inputs::{output_splitter::OutputSplitter, retention::Retention},
         strategy::{
-            CompactionState, CompactionStrategy, IntraL0Limits, Leveled, cursors::CompactionCursors,
-            plan::CompactionPlan, range_compaction::RangeCompaction,
+            CompactionState, CompactionStrategy, IntraL0Limits, Leveled, RelieveL0,
+            cursors::CompactionCursors,
+            plan::CompactionPlan,
+            range_compaction::{RangeCompaction, RangeStep},
         },
     },
     manifest::{LevelId, LevelManifest, RunId, VersionEdit},
@@ -467,6 +469,33 @@ fn each_table_is_taken_within_sixteen_jobs_for_each() {
     }
     let best = (0..15).map(|_| taken(&version, &mut cursors)).collect::<BTreeSet<_>>();
     assert_eq!(best, BTreeSet::from([8]));
+}
+
+/// Jobs of other strategies take no turn of the level's cursor.
+#[test]
+fn the_turn_of_a_level_is_of_its_own_compactions() {
+    let upper: Vec<_> = (0..8).map(|n| fake(n + 1, 10 * n as u8, 10 * n as u8 + 9).with(0, u64::from(n))).collect();
+    let last: Vec<_> = (0..10).map(|n| fake(n + 11, n as u8, n as u8)).collect();
+    let (version, mut cursors) = (two_levels(&upper, &last), CompactionCursors::default());
+    let all: BTreeSet<_> = (0..16 * 8)
+        .map(|_| {
+            let other = RangeStep { key_range: (&[70], &[80]), most: u64::MAX, tuning: SIZES };
+            let other = other.choose(&version, &state(NO_BYTES, IntraL0Limits::NONE, &cursors)).expect("it has tables");
+            cursors.advance(&other);
+            taken(&version, &mut cursors)
+        })
+        .collect();
+    assert_eq!(all.len(), 8, "{all:?}");
+}
+
+/// Another job may have relieved L0 while the caller waited for the lock. Then nothing else is compacted in its place.
+#[test]
+fn what_relieves_level_0_leaves_other_compactions_to_the_background() {
+    let (upper, last) = ([fake(1, 10, 19)], [fake(11, 10, 19)]);
+    let (version, cursors) = (two_levels(&upper, &last), CompactionCursors::default());
+    let state = state(NO_BYTES, IntraL0Limits::NONE, &cursors);
+    assert!(Leveled.choose(&version, &state).is_some() && RelieveL0 { runs: 8 }.choose(&version, &state).is_none());
+    assert!(RelieveL0 { runs: 0 }.choose(&version, &state).is_some());
 }
 
 #[test]

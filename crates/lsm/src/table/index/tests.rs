@@ -1,4 +1,4 @@
-//! Every index kind over many sets of keys: bounds hold, searches are short, and memory is as decision 11 says.
+//! Every index kind over many sets of keys: bounds hold, searches are short, and memory is as lsm.md ("Tables") says.
 
 use std::collections::BTreeSet;
 
