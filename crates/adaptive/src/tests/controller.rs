@@ -161,7 +161,7 @@ fn merged(split: Split) -> (Fixture, Model) {
 /// A small remainder may stay in each run and level.
 fn is_one_run(fixture: &Fixture) -> bool {
     let range_size = fixture.keyspace.lsm.lsm().range_sizes().range_size(&key(0), &key(KEYS));
-    range_size.bytes - range_size.largest_run < range_size.largest_run / 4
+    range_size.bytes - range_size.largest_run < range_size.largest_run / 12
 }
 
 /// A few new records do not cause a merge, whatever scans lose. Many do, with at most three times their bytes read.
