@@ -47,8 +47,8 @@ impl Settings {
             false => Ok(()),
         };
         limit("the number of options of a keyspace", MOST, self.0.len())?;
-        let texts = self.0.iter().flat_map(|(name, value)| [name, value]);
-        texts.map(|text| limit("the bytes of an option", LONGEST as u64, text.len())).collect()
+        let mut texts = self.0.iter().flat_map(|(name, value)| [name, value]);
+        texts.try_for_each(|text| limit("the bytes of an option", LONGEST as u64, text.len()))
     }
 
     /// Encodes the settings.
