@@ -50,7 +50,8 @@ pub(crate) fn open(options: &DatabaseOptions, parts: Components) -> Result<Arc<D
 /// Size of the first segments of a log, in bytes.
 const FIRST_SEGMENT: u64 = 256 << 10;
 
-/// Sizes of the log for a memory budget: the limit of commit-and-recovery.md ("Log reclaim"), and eight segments once the log is long.
+/// Sizes of the log for a memory budget: the limit of commit-and-recovery.md ("Log reclaim"), and eight segments once
+/// the log is long.
 fn wal_options(budget: usize) -> WalOptions {
     let limit_bytes = limits::log_limit(budget);
     let segment_bytes = (limit_bytes / 8).next_power_of_two().clamp(1 << 20, 64 << 20);

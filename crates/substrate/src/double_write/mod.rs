@@ -144,8 +144,9 @@ impl DoubleWrite {
     }
 }
 
-/// Writes the pages in place, then syncs their files. Returns the batch in its order, whether they succeed or not. A completion carries its request, and a
-/// tag with the position in the batch and the sectors, so that it can become its `PageWrite` again.
+/// Writes the pages in place, then syncs their files. Returns the batch in its order, whether they succeed or not. A
+/// completion carries its request, and a tag with the position in the batch and the sectors, so that it can become its
+/// `PageWrite` again.
 fn write_in_place(queue: &mut dyn Queue, pages: Vec<PageWrite>) -> (Vec<PageWrite>, Result<()>) {
     let mut files = BTreeMap::new();
     for (i, write) in pages.into_iter().enumerate() {

@@ -1,7 +1,8 @@
 //! Strategies: what to compact next. A [`CompactionStrategy`] is a pure function of a [`Version`] and a
 //! [`CompactionState`]: it reads no clock, takes no lock and does no I/O, so tests choose on versions that they write
-//! down. (The tables of a version count false-positive reads, so a later call may give another score.) [`Leveled`] decides in the background; manual compaction, a full L0 and the compaction of a scanned range have
-//! strategies of their own (lsm.md, "Compaction").
+//! down. (The tables of a version count false-positive reads, so a later call may give another score.) [`Leveled`]
+//! decides in the background; manual compaction, a full L0 and the compaction of a scanned range have strategies of
+//! their own (lsm.md, "Compaction").
 //!
 //! [`Leveled`] takes the first of these that there is:
 //! 1. if L0 is due: a level whose score is above L0's, or an intra-L0 merge of small runs, or L0;
