@@ -73,8 +73,8 @@ impl<V> SuperVersion<V> {
             .map(|(answer, _)| answer)
     }
 
-    /// The smallest sequence number in the memtables, so of all records that are in no table (lsm-protocol.md, invariant
-    /// 17).
+    /// The smallest sequence number in the memtables, so of all records that are in no table (lsm-protocol.md,
+    /// invariant 17).
     pub(crate) fn first_unflushed(&self) -> Option<Seq> {
         self.memtables.iter().filter_map(|memtable_ref| memtable_ref.memtable.smallest()).min()
     }
