@@ -8,8 +8,10 @@ use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
 };
 
+use crate::core::limits_check;
+
 /// The most settings, and the most bytes of a name and of a value.
-const MOST: u64 = 64;
+const MOST: usize = 64;
 const LONGEST: usize = 1024;
 
 /// Options of an engine by name and value, in the order in which they were set.
@@ -42,13 +44,9 @@ impl Settings {
     /// # Errors
     /// If there are too many of them, or a name or value is too long.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let limit = |what, limit: u64, actual: usize| match actual as u64 > limit {
-            true => Err(Error::Limit { what, limit, actual: actual as u64 }),
-            false => Ok(()),
-        };
-        limit("the number of options of a keyspace", MOST, self.0.len())?;
+        limits_check::at_most("the number of options of a keyspace", MOST, self.0.len())?;
         let mut texts = self.0.iter().flat_map(|(name, value)| [name, value]);
-        texts.try_for_each(|text| limit("the bytes of an option", LONGEST as u64, text.len()))
+        texts.try_for_each(|text| limits_check::at_most("the bytes of an option", LONGEST, text.len()))
     }
 
     /// Encodes the settings.
@@ -68,7 +66,7 @@ impl Settings {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
         let count = r.varint()?;
-        if count > MOST {
+        if count > MOST as u64 {
             return r.fail("a keyspace has too many settings");
         }
         let mut settings = Vec::new();

@@ -273,11 +273,7 @@ fn encode(targets: &[TargetedOperation<'_>], body: &mut Vec<u8>) -> Result<()> {
     for target in targets {
         encoder.push(target.space.id, target.operation.key, target.operation.value);
     }
-    if body.len() > limits::MAX_BATCH {
-        let (limit, actual) = (limits::MAX_BATCH as u64, body.len() as u64);
-        return Err(Error::Limit { what: "the encoded length of a batch in bytes", limit, actual });
-    }
-    Ok(())
+    limits_check::at_most("the encoded length of a batch in bytes", limits::MAX_BATCH, body.len())
 }
 
 /// Admissions. Dropping them unapplied gives them back.

@@ -4,33 +4,28 @@ use ecotone_engine::contract::Operation;
 
 use crate::{Error, Result, limits};
 
+/// Refuses what is above a limit.
+#[inline]
+pub(crate) fn at_most(what: &'static str, limit: usize, actual: usize) -> Result<()> {
+    if actual > limit {
+        return Err(Error::Limit { what, limit: limit as u64, actual: actual as u64 });
+    }
+    Ok(())
+}
+
 /// Refuses keys that no engine can store.
 pub(crate) fn key(key: &[u8]) -> Result<()> {
     if key.is_empty() {
         return Err(Error::Limit { what: "the length of a key in bytes", limit: 1, actual: 0 });
     }
-    if key.len() > limits::MAX_KEY {
-        return Err(Error::Limit {
-            what: "the length of a key in bytes",
-            limit: limits::MAX_KEY as u64,
-            actual: key.len() as u64,
-        });
-    }
-    Ok(())
+    at_most("the length of a key in bytes", limits::MAX_KEY, key.len())
 }
 
 /// Refuses records that no engine can store inline.
 pub(crate) fn operation(operation: Operation<'_>) -> Result<()> {
     key(operation.key)?;
     let bytes = operation.key.len() + operation.value.map_or(0, <[u8]>::len);
-    if bytes > limits::MAX_RECORD {
-        return Err(Error::Limit {
-            what: "the length of key and value together in bytes",
-            limit: limits::MAX_RECORD as u64,
-            actual: bytes as u64,
-        });
-    }
-    Ok(())
+    at_most("the length of key and value together in bytes", limits::MAX_RECORD, bytes)
 }
 
 /// Refuses names that are empty, too long, or hold control characters.
