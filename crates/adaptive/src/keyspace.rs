@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use ecotone_engine::contract::{
-    Admission, Check, Cursor, Engine, EngineCheckpoint, Hint, Operation, Ordered, Progress, Range, RangeShape, Record,
-    Stats, VisitValue,
+    Access, Admission, Capabilities, Check, Compactable, Cursor, Engine, EngineCheckpoint, Hint, Hintable, Maintained,
+    Operation, Ordered, Progress, Range, RangeShape, Record, Recover, Stats, VisitValue,
 };
 use ecotone_lsm::{keyspace::LsmKeyspace, pages::conversion::Conversion};
 use ecotone_substrate::{Error, Result, Seq, memory::Component};
@@ -78,12 +78,8 @@ impl AdaptiveKeyspace {
 }
 
 impl Engine for AdaptiveKeyspace {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.lsm.get(key)
-    }
-
-    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.lsm.get_into(key, value)
+    fn read_into(&self, key: &[u8], access: Access, value: &mut Vec<u8>) -> Result<bool> {
+        self.lsm.read_into(key, access, value)
     }
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
@@ -94,38 +90,26 @@ impl Engine for AdaptiveKeyspace {
         self.lsm.throttle(bytes, adds)
     }
 
-    fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
+    fn admit(&self, operation: Operation<'_>) -> Result<Admission<'_>> {
         self.lsm.admit(operation)
     }
 
-    fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
+    fn apply(&self, admission: Admission<'_>, seq: Seq, operation: Operation<'_>) {
         self.lsm.apply(admission, seq, operation);
     }
 
-    fn overwrite(&self, operation: Operation<'_>) -> bool {
-        self.lsm.overwrite(operation)
-    }
-
-    fn cancel(&self, admission: Admission) {
-        self.lsm.cancel(admission);
+    fn try_apply(&self, operation: Operation<'_>) -> Result<bool> {
+        self.lsm.try_apply(operation)
     }
 
     fn first_unflushed(&self) -> Option<Seq> {
         self.lsm.first_unflushed()
     }
 
-    fn begin_flush(&self, below: Seq) {
-        self.lsm.begin_flush(below);
-    }
-
     fn flush(&self, below: Seq) -> Result<()> {
         self.lsm.flush(below)?;
         self.tree.flush(below)?;
         if self.is_restless { self.stir() } else { Ok(()) }
-    }
-
-    fn reclaimable_deletes(&self) -> u64 {
-        u64::from(self.tree.spare_pages())
     }
 
     fn checkpoint(&self) -> Result<EngineCheckpoint> {
@@ -138,6 +122,62 @@ impl Engine for AdaptiveKeyspace {
         self.tree.checkpoint_is_durable();
     }
 
+    fn verify(&self) -> Result<Check> {
+        let (mut check, pages) = (self.lsm.verify()?, self.tree.verify()?);
+        check.pages += pages.pages;
+        check.problems.extend(pages.problems);
+        Ok(check)
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = self.lsm.stats();
+        stats.extend(self.controller.stats());
+        stats.extend(self.lsm.page_stats());
+        stats.push(("paged_ranges", self.lsm.lsm().paged_ranges().iter().count() as u64));
+        let of_pages = ["segments", "overflow_pages", "used_bytes", "reorganisations", "write_outs"];
+        let is_of_pages = |name: &str| of_pages.contains(&name) || name.starts_with("forecast");
+        stats.extend(self.tree.stats().into_iter().filter(|(name, _)| is_of_pages(name)));
+        stats
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { compact: Some(self), hints: Some(self), maintenance: Some(self), ..Capabilities::default() }
+    }
+
+    fn mark_dropped(&self) {
+        self.lsm.mark_dropped();
+        self.tree.mark_dropped();
+    }
+}
+
+impl Compactable for AdaptiveKeyspace {
+    fn compact(&self, progress: &mut Progress<'_>) -> Result<()> {
+        self.lsm.compact(progress)
+    }
+}
+
+impl Maintained for AdaptiveKeyspace {
+    fn begin_flush(&self, below: Seq) {
+        self.lsm.begin_flush(below);
+    }
+
+    fn reclaimable_deletes(&self) -> u64 {
+        u64::from(self.tree.spare_pages())
+    }
+}
+
+impl Hintable for AdaptiveKeyspace {
+    fn hint(&self, range: &Range, hint: Hint) -> Result<()> {
+        self.lsm.check_live()?;
+        self.controller.hint(self.lsm.lsm(), range, hint)
+    }
+
+    fn shapes(&self) -> Vec<RangeShape> {
+        self.controller.shapes(self.lsm.lsm())
+    }
+}
+
+impl Recover for AdaptiveKeyspace {
     fn replay_structure(&self, seq: Seq, body: &[u8]) -> Result<()> {
         match body.split_first() {
             Some((&TABLES, change)) => self.lsm.replay_structure(seq, change),
@@ -164,33 +204,6 @@ impl Engine for AdaptiveKeyspace {
         }
         self.tree.recovered()
     }
-
-    fn compact(&self, progress: &mut Progress<'_>) -> Result<bool> {
-        self.lsm.compact(progress)
-    }
-
-    fn verify(&self) -> Result<Check> {
-        let (mut check, pages) = (self.lsm.verify()?, self.tree.verify()?);
-        check.pages += pages.pages;
-        check.problems.extend(pages.problems);
-        Ok(check)
-    }
-
-    fn stats(&self) -> Stats {
-        let mut stats = self.lsm.stats();
-        stats.extend(self.controller.stats());
-        stats.extend(self.lsm.page_stats());
-        stats.push(("paged_ranges", self.lsm.lsm().paged_ranges().iter().count() as u64));
-        let of_pages = ["segments", "overflow_pages", "used_bytes", "reorganisations", "write_outs"];
-        let is_of_pages = |name: &str| of_pages.contains(&name) || name.starts_with("forecast");
-        stats.extend(self.tree.stats().into_iter().filter(|(name, _)| is_of_pages(name)));
-        stats
-    }
-
-    fn mark_dropped(&self) {
-        self.lsm.mark_dropped();
-        self.tree.mark_dropped();
-    }
 }
 
 impl Ordered for AdaptiveKeyspace {
@@ -200,14 +213,5 @@ impl Ordered for AdaptiveKeyspace {
 
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
         self.lsm.clone().bulk_load(records)
-    }
-
-    fn hint(&self, range: &Range, hint: Hint) -> Result<()> {
-        self.lsm.check_live()?;
-        self.controller.hint(self.lsm.lsm(), range, hint)
-    }
-
-    fn shapes(&self) -> Vec<RangeShape> {
-        self.controller.shapes(self.lsm.lsm())
     }
 }

@@ -4,7 +4,7 @@
 
 use std::{fmt, mem, sync::Arc};
 
-use ecotone_engine::contract::{Engine, Operation};
+use ecotone_engine::contract::{Capabilities, Engine, Get, Operation};
 use ecotone_substrate::lock_rank::{self, Wait};
 
 use crate::{
@@ -125,6 +125,12 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
     pub(crate) fn write_if(&self, key: &[u8], value: Option<&[u8]>, version: u64) -> Result<bool> {
         self.database.check_open()?;
         self.database.write_if(self.target(key, value), version, self.durability)
+    }
+
+    /// What the engine can do beyond the contract. Opens it, unless nothing was written yet.
+    pub(crate) fn capabilities(&self) -> Result<Capabilities<'_>> {
+        self.space.lazy.look()?;
+        Ok(self.space.engine().capabilities())
     }
 
     pub(crate) fn stats(&self) -> KeyspaceStats {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ecotone_engine::{
-    contract::{Hint, Operation, Ordered, RangeShape},
+    contract::{Hint, Operation, Ordered, RangeShape, Sampled},
     merge::Merge,
 };
 use ecotone_substrate::lock_rank::{self, Wait};
@@ -225,10 +225,12 @@ impl Keyspace {
     /// before the error stays merged.
     pub fn compact(&self, mut progress: impl FnMut(u64, u64)) -> Result<bool> {
         self.handle.database.check_writable()?;
-        self.handle.engine.compact(&mut |moved, all| {
+        let Some(engine) = self.handle.capabilities()?.compact else { return Ok(false) };
+        let compacted = engine.compact(&mut |moved, all| {
             lock_rank::about_to_wait(Wait::Caller);
             progress(moved, all);
-        })
+        });
+        compacted.map(|()| true)
     }
 
     /// The statistics of this keyspace.
@@ -240,7 +242,7 @@ impl Keyspace {
     /// does not support sampling.
     pub fn survey(&self) -> Result<Option<SampledStats>> {
         self.handle.database.check_open()?;
-        self.handle.engine.sampled_stats()
+        self.handle.capabilities()?.samples.map(Sampled::sampled_stats).transpose()
     }
 
     /// Hints how a range of keys will be used, before the engine finds out. An adaptive keyspace keeps a range that is
@@ -264,13 +266,13 @@ impl Keyspace {
     pub fn hint<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, hint: Hint) -> Result<()> {
         self.handle.database.check_open()?;
         let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
-        self.handle.engine.hint(&(owned(range.start_bound()), owned(range.end_bound())), hint)
+        self.handle.space.lazy.hint(&(owned(range.start_bound()), owned(range.end_bound())), hint)
     }
 
     /// The ranges of an adaptive keyspace that are not plain tables, or are about to be converted. Empty for other
     /// engines, and once the database is closed.
     pub fn shapes(&self) -> Vec<RangeShape> {
-        if self.handle.database.check_open().is_err() { Vec::new() } else { self.handle.engine.shapes() }
+        if self.handle.database.check_open().is_err() { Vec::new() } else { self.handle.space.lazy.shapes() }
     }
 
     fn cursor(&self, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Iter {

@@ -7,7 +7,7 @@
 //! "Operations").
 
 use ecotone_engine::{
-    contract::{Engine, Hashed, Operation, UpdateAction},
+    contract::{Access, Engine, Hashed, Operation, UpdateAction},
     merge::Merge,
 };
 use ecotone_substrate::lock_rank::{self, Wait};
@@ -70,8 +70,8 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
 
     pub(crate) fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
         if let Some(engine) = self.space.latch_free() {
-            self.changeable(key)?;
-            return self.database.retry_without_memory(|| engine.merge(key, merge));
+            self.readable(key)?;
+            return self.database.write_in_engine(&self.space, self.durability, || engine.merge(key, merge));
         }
         let merged = |before: Option<&[u8]>| {
             let mut after = Vec::new();
@@ -103,7 +103,10 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
         loop {
             let version = stripes.version(stripe);
             self.readable(key)?;
-            let before = self.database.retry_without_memory(|| self.engine.get_for_update(key))?;
+            let before = self.database.retry_without_memory(|| {
+                let mut value = Vec::new();
+                Ok(self.engine.read_into(key, Access::Update, &mut value)?.then_some(value))
+            })?;
             let updated = match last.filter(|last| last.before == before) {
                 Some(last) => last,
                 None => match update(before.as_deref())? {
@@ -149,13 +152,6 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
         Ok(last.map_or(Updated { before: None, after: None }, |(updated, _)| updated))
     }
 
-    /// Checks that the engine may modify a record by itself.
-    fn changeable(&self, key: &[u8]) -> Result<()> {
-        self.readable(key)?;
-        self.space.check_durability(self.durability)?;
-        self.database.begin_writing()
-    }
-
     /// Lets the engine modify a record. If `change` fails, nothing is written and its error is returned.
     fn modify(
         &self,
@@ -163,7 +159,7 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
         key: &[u8],
         mut change: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<UpdateAction>,
     ) -> Result<()> {
-        self.changeable(key)?;
+        self.readable(key)?;
         let mut refused = None;
         let mut changed = |before: Option<&[u8]>, after: &mut Vec<u8>| {
             let outcome = change(before, after).and_then(|outcome| {
@@ -176,7 +172,7 @@ impl<E: Engine + ?Sized> KeyspaceHandle<E> {
                 UpdateAction::Keep
             })
         };
-        self.database.retry_without_memory(|| engine.modify(key, &mut changed))?;
+        self.database.write_in_engine(&self.space, self.durability, || engine.modify(key, &mut changed))?;
         refused.map_or(Ok(()), Err)
     }
 }

@@ -1,7 +1,7 @@
 //! The contract between the database and an engine. `docs/decisions/0001-contracts.md` says what each term means for
 //! each engine.
 
-use std::{fmt, ops::Bound, sync::Arc};
+use std::{fmt, mem, ops::Bound, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result, Seq,
@@ -85,11 +85,40 @@ pub struct Operation<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// The resources that [`Engine::admit`] reserved for one operation. Passed to [`Engine::apply`] or [`Engine::cancel`],
-/// exactly once.
+/// The resources that [`Engine::admit`] reserved for one operation. [`Engine::apply`] consumes it; dropping it gives
+/// them back.
 #[derive(Debug)]
-#[must_use = "an admission holds memory until it is applied or cancelled"]
-pub struct Admission(pub u64);
+#[must_use = "an admission holds memory until it is applied or dropped"]
+pub struct Admission<'e> {
+    reserved: u64,
+    engine: &'e dyn Release,
+}
+
+/// Takes back what an engine has reserved for an operation that is not applied.
+pub trait Release: Sync + fmt::Debug {
+    /// Gives back what `reserved` stands for. Only the engine knows its meaning.
+    fn release(&self, reserved: u64);
+}
+
+impl<'e> Admission<'e> {
+    /// An admission by this engine.
+    pub fn new(engine: &'e dyn Release, reserved: u64) -> Admission<'e> {
+        Admission { reserved, engine }
+    }
+
+    /// What was reserved, for the engine that applies the operation.
+    pub fn into_reserved(self) -> u64 {
+        let reserved = self.reserved;
+        mem::forget(self);
+        reserved
+    }
+}
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        self.engine.release(self.reserved);
+    }
+}
 
 /// A key range, by bytes.
 pub type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -276,65 +305,54 @@ impl Check {
     }
 }
 
-/// One keyspace, as the database drives it. All methods may be called from many threads.
-///
-/// The database promises: operations on one key are applied one at a time, in the order of their sequences; nothing is
-/// read before replay is finished; `checkpoint` and `checkpoint_is_durable` are not called concurrently.
-pub trait Engine: Send + Sync + fmt::Debug {
-    /// The newest value of a key.
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
-    /// The same for a caller that is about to write the key: caches count the read and the write as one access.
-    fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get(key)
-    }
-    /// The same into a buffer of the caller's, which then holds the value alone. False, and an empty buffer, if there
-    /// is no value.
-    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        value.clear();
-        let found = self.get(key)?;
-        found.iter().for_each(|found| value.extend_from_slice(found));
-        Ok(found.is_some())
-    }
-    /// Reads many keys with many requests in flight. `found` is called once for each key, in any order, with its number
-    /// and its value; no lock is held during the call. After an error some keys may not have been looked up.
-    fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()>;
+/// What some engines can do and others cannot.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Capabilities<'e> {
+    /// Full compaction.
+    pub compact: Option<&'e dyn Compactable>,
+    /// Hints of how ranges will be used.
+    pub hints: Option<&'e dyn Hintable>,
+    /// Samples of the keyspace's shape.
+    pub samples: Option<&'e dyn Sampled>,
+    /// Work that the database asks for at good moments.
+    pub maintenance: Option<&'e dyn Maintained>,
+}
 
-    /// Delays a writer of so many bytes (one write or batch) while background work is behind, and starts that work if
-    /// it is not running. `adds` is false for deletes alone. Called before the operations are admitted.
-    /// [`Hashed::put`], [`Hashed::modify`] and [`Hashed::merge`] do it themselves.
+/// An engine that has a full compaction.
+pub trait Compactable: fmt::Debug {
+    /// Moves everything applied before into the form with the least space and the fewest reads, and reports progress in
+    /// bytes. Reads and writes may go on meanwhile.
+    fn compact(&self, progress: &mut Progress<'_>) -> Result<()>;
+}
+
+/// An engine with a choice of forms for a range of keys.
+pub trait Hintable: fmt::Debug {
+    /// Hints how a range will be used.
     ///
     /// # Errors
-    /// If the keyspace was dropped, the database is closed, or writing has stopped.
-    fn throttle(&self, _bytes: usize, _adds: bool) -> Result<()> {
-        Ok(())
-    }
-    /// Reserves everything that `operation` needs, so that applying it cannot fail. May wait and do I/O.
-    fn admit(&self, operation: Operation<'_>) -> Result<Admission>;
-    /// Makes the operation visible. Infallible, no I/O.
-    fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>);
-    /// Replaces a record whose newest content is not in the files yet, if that takes neither memory nor a sequence of
-    /// its own: an operation of an unlogged keyspace that needs no admission. False if nothing was done. No I/O, and no
-    /// waiting except for short locks.
-    fn overwrite(&self, _operation: Operation<'_>) -> bool {
-        false
-    }
-    /// Releases an unused admission.
-    fn cancel(&self, admission: Admission);
+    /// If there are too many hints.
+    fn hint(&self, range: &Range, hint: Hint) -> Result<()>;
+    /// The ranges whose form differs from the default, or is about to.
+    fn shapes(&self) -> Vec<RangeShape>;
+}
 
-    /// A lower bound, not far off, of the smallest sequence whose effect may not be in the files yet, synced; `None` if
-    /// there is none.
-    fn first_unflushed(&self) -> Option<Seq>;
-    /// Starts in the background the work of [`flush`](Self::flush), as far as it can run beside other work. Promises
+/// An engine whose shape can be sampled.
+pub trait Sampled: fmt::Debug {
+    /// Samples the shape of the keyspace, which takes I/O.
+    fn sampled_stats(&self) -> Result<SampledStats>;
+}
+
+/// An engine with work that may be done early or late.
+pub trait Maintained: fmt::Debug {
+    /// Starts in the background the work of [`Engine::flush`], as far as it can run beside other work. Promises
     /// nothing.
     fn begin_flush(&self, _below: Seq) {}
-    /// Writes out until every effect below `below` is in the files, synced. May be called by several threads.
-    fn flush(&self, below: Seq) -> Result<()>;
     /// Estimate of the garbage that a flush and a checkpoint would remove: deletes that are not in the files, or pages.
-    /// 0 if it is little, and for engines that collect it themselves.
+    /// 0 if it is little.
     fn reclaimable_deletes(&self) -> u64 {
         0
     }
-    /// Called before the database is closed; a flush and the last checkpoint follow. An engine may do work here that
+    /// Called before the database is closed; a flush and the last checkpoint follow. The engine may do work here that
     /// shortens the next opening. The work is optional: it is skipped where space or memory is short.
     ///
     /// # Errors
@@ -342,12 +360,32 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn before_close(&self) -> Result<()> {
         Ok(())
     }
-    /// Makes the current structure durable and describes it.
-    fn checkpoint(&self) -> Result<EngineCheckpoint>;
-    /// The manifest with the last checkpoint is durable in both copies: space that only older checkpoints need can be
-    /// freed.
-    fn checkpoint_is_durable(&self);
+}
 
+/// Reads of one key, by any engine.
+pub trait Get: Engine {
+    /// The newest value of a key.
+    ///
+    /// # Errors
+    /// As of [`Engine::read_into`].
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.read_into(key, Access::Read, &mut value)?.then_some(value))
+    }
+
+    /// The newest value of a key, as [`Engine::read_into`] with [`Access::Read`].
+    ///
+    /// # Errors
+    /// As of [`Engine::read_into`].
+    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.read_into(key, Access::Read, value)
+    }
+}
+
+impl<E: Engine + ?Sized> Get for E {}
+
+/// The recovery of a keyspace from the log, before it is used as an [`Engine`].
+pub trait Recover {
     /// Reapplies a structural record from the log. All structural records come before any operation. No I/O: the log's
     /// end is not known yet.
     fn replay_structure(&self, seq: Seq, body: &[u8]) -> Result<()>;
@@ -359,21 +397,72 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn recovered(&self) -> Result<()> {
         Ok(())
     }
+}
 
-    /// Runs a full compaction: moves everything applied before into the form with the least space and the fewest reads,
-    /// and reports progress in bytes. False if the engine has no compaction. Reads and writes may go on meanwhile.
-    fn compact(&self, _progress: &mut Progress<'_>) -> Result<bool> {
+/// Why a key is read. Caches count the read and the write of an update as one access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// For its value.
+    Read,
+    /// To write the key.
+    Update,
+}
+
+/// One keyspace, as the database drives it. All methods may be called from many threads.
+///
+/// The database promises: operations on one key are applied one at a time, in the order of their sequences; nothing is
+/// read before replay is finished; `checkpoint` and `checkpoint_is_durable` are not called concurrently.
+pub trait Engine: Recover + Send + Sync + fmt::Debug {
+    /// Reads the newest value of a key into a buffer of the caller's, which then holds the value alone. False, and an
+    /// empty buffer, if there is no value.
+    fn read_into(&self, key: &[u8], access: Access, value: &mut Vec<u8>) -> Result<bool>;
+    /// Reads many keys with many requests in flight. `found` is called once for each key, in any order, with its number
+    /// and its value; no lock is held during the call. After an error some keys may not have been looked up.
+    fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()>;
+
+    /// Delays a writer of so many bytes (one write or batch) while background work is behind, and starts that work if
+    /// it is not running. `adds` is false for deletes alone. Called before the operations are admitted.
+    /// Not called for an operation that [`try_apply`](Self::try_apply) does; it may delay the writer itself.
+    ///
+    /// # Errors
+    /// If the keyspace was dropped, the database is closed, or writing has stopped.
+    fn throttle(&self, _bytes: usize, _adds: bool) -> Result<()> {
+        Ok(())
+    }
+    /// Reserves everything that `operation` needs, so that applying it cannot fail. May wait and do I/O.
+    fn admit(&self, operation: Operation<'_>) -> Result<Admission<'_>>;
+    /// Makes the operation visible. Infallible, no I/O.
+    fn apply(&self, admission: Admission<'_>, seq: Seq, operation: Operation<'_>);
+    /// Applies an operation of an unlogged keyspace without admission, if the engine can. False if nothing was done:
+    /// then the operation is admitted and applied. An ordered engine replaces a record whose newest content is not in
+    /// the files yet; this takes no memory, no I/O, and no waits except for short locks. A [`Hashed`] engine does every
+    /// operation so, without stripes, and may wait and fail.
+    ///
+    /// # Errors
+    /// Those of [`throttle`](Self::throttle) and [`admit`](Self::admit). Nothing was done.
+    fn try_apply(&self, _operation: Operation<'_>) -> Result<bool> {
         Ok(false)
     }
+
+    /// A lower bound, not far off, of the smallest sequence whose effect may not be in the files yet, synced; `None` if
+    /// there is none.
+    fn first_unflushed(&self) -> Option<Seq>;
+    /// Writes out until every effect below `below` is in the files, synced. May be called by several threads.
+    fn flush(&self, below: Seq) -> Result<()>;
+    /// Makes the current structure durable and describes it.
+    fn checkpoint(&self) -> Result<EngineCheckpoint>;
+    /// The manifest with the last checkpoint is durable in both copies: space that only older checkpoints need can be
+    /// freed.
+    fn checkpoint_is_durable(&self);
 
     /// Reads and checks everything. Damage goes into the report; an error means that the check itself could not
     /// continue.
     fn verify(&self) -> Result<Check>;
     /// Statistics for people and tools.
     fn stats(&self) -> Stats;
-    /// Samples the shape of the keyspace, which takes I/O; `None` if the engine does not support sampling.
-    fn sampled_stats(&self) -> Result<Option<SampledStats>> {
-        Ok(None)
+    /// What this engine can do beyond the contract.
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities::default()
     }
     /// Ends all use of the files, which the database removes next. Later calls fail with `Closed`.
     fn mark_dropped(&self);
@@ -393,23 +482,13 @@ pub trait Ordered: Engine {
     /// Loads records in ascending order, all above every key present. Returns the number of records. They are durable
     /// on return; after a crash in between a prefix of them is present.
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64>;
-    /// Hints how a range will be used. An engine without a choice ignores it.
-    ///
-    /// # Errors
-    /// If there are too many hints.
-    fn hint(&self, _range: &Range, _hint: Hint) -> Result<()> {
-        Ok(())
-    }
-    /// The ranges whose form differs from the default, or is about to.
-    fn shapes(&self) -> Vec<RangeShape> {
-        Vec::new()
-    }
 }
 
 /// A keyspace that finds its keys by a hash.
 ///
-/// The database calls `modify` and `put` only for unlogged keyspaces, and holds no lock of its own. The engine then
-/// orders the operations on one key, and `admit` and `apply` are not called.
+/// For an unlogged keyspace the database holds no lock of its own. The engine orders the operations on one key, and
+/// [`try_apply`](Engine::try_apply) does all of them, so `admit` and `apply` are not called. `modify` and `merge` are
+/// called for unlogged keyspaces alone, and delay the writer themselves.
 pub trait Hashed: Engine {
     /// All records. Consistent per key, as those of [`Ordered::cursor`].
     fn walk(self: Arc<Self>) -> Box<dyn UnorderedCursor>;
@@ -424,8 +503,6 @@ pub trait Hashed: Engine {
     fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
         merge.apply_by(key, |change| self.modify(key, change))
     }
-    /// Executes one operation, admission included.
-    fn put(&self, operation: Operation<'_>) -> Result<()>;
 }
 
 /// A keyspace of either kind.

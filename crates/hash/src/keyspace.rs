@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use ecotone_engine::{
     contract::{
-        Admission, Check, Engine, EngineCheckpoint, Hashed, Operation, RecordRef, Stats, UnorderedCursor, UpdateAction,
-        UpdateFn, VisitValue,
+        Access, Admission, Capabilities, Check, Engine, EngineCheckpoint, Hashed, Maintained, Operation, RecordRef,
+        Recover, Release, Stats, UnorderedCursor, UpdateAction, UpdateFn, VisitValue,
     },
     merge::Merge,
 };
@@ -111,13 +111,14 @@ impl HashKeyspace {
     }
 }
 
-impl Engine for HashKeyspace {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::new();
-        Ok(self.get_into(key, &mut value)?.then_some(value))
+impl Release for HashKeyspace {
+    fn release(&self, reserved: u64) {
+        self.hash().reservations.give_back(reserved);
     }
+}
 
-    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+impl Engine for HashKeyspace {
+    fn read_into(&self, key: &[u8], _access: Access, value: &mut Vec<u8>) -> Result<bool> {
         self.read(1)?.get_into(key, value)
     }
 
@@ -129,22 +130,24 @@ impl Engine for HashKeyspace {
         self.live()?.background.call_for_write(bytes, adds)
     }
 
-    fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
+    fn admit(&self, operation: Operation<'_>) -> Result<Admission<'_>> {
         let hash = self.write_value(operation.value.is_some())?;
-        hash.reservations.admit(&hash.chains, operation).map(Admission)
+        hash.reservations.admit(&hash.chains, operation).map(|reserved| Admission::new(self, reserved))
     }
 
-    fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
-        let hash = self.hash();
+    fn apply(&self, admission: Admission<'_>, seq: Seq, operation: Operation<'_>) {
         // If the keyspace was dropped since admission, nothing reads it any more.
+        let hash = self.hash();
         if !self.files.is_retired() {
             hash.apply(seq, operation, &self.files.environment().health);
         }
-        hash.reservations.give_back(admission.0);
+        // The record has taken its space from the log.
+        hash.reservations.give_back(admission.into_reserved());
     }
 
-    fn cancel(&self, admission: Admission) {
-        self.hash().reservations.give_back(admission.0);
+    fn try_apply(&self, operation: Operation<'_>) -> Result<bool> {
+        self.throttle(0, operation.value.is_some())?;
+        self.write_value(operation.value.is_some())?.put(operation).map(|()| true)
     }
 
     fn first_unflushed(&self) -> Option<Seq> {
@@ -163,15 +166,6 @@ impl Engine for HashKeyspace {
         }
     }
 
-    fn before_close(&self) -> Result<()> {
-        match self.live().and_then(|running| running.background.compactor().compact_for_close()) {
-            // The keyspace was dropped, or the hot log stays as it is: a flush writes it out, and the next opening
-            // links it.
-            Err(error) if error.is_shortage() || self.files.is_retired() => Ok(()),
-            compacted => compacted,
-        }
-    }
-
     fn checkpoint(&self) -> Result<EngineCheckpoint> {
         self.root()
     }
@@ -179,24 +173,6 @@ impl Engine for HashKeyspace {
     fn checkpoint_is_durable(&self) {
         // An error stops all writing, and the next opening removes the files that stay.
         let _ = self.files.delete_obsolete();
-    }
-
-    fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
-        self.files.replay(body)
-    }
-
-    fn structure_recovered(&self) -> Result<()> {
-        self.run(Hash::recover(&self.files, self.sizes, self.limits)?);
-        Ok(())
-    }
-
-    fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
-        // An acknowledged write is not refused, and replay is not throttled.
-        self.live()?.background.call();
-        let hash = self.write()?;
-        let admission = hash.reservations.admit(&hash.chains, operation).map(Admission)?;
-        self.apply(admission, seq, operation);
-        Ok(())
     }
 
     fn verify(&self) -> Result<Check> {
@@ -210,8 +186,44 @@ impl Engine for HashKeyspace {
         counters::stats(hash).into_iter().chain(background.delays()).chain(budget.into_iter().flatten()).collect()
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { maintenance: Some(self), ..Capabilities::default() }
+    }
+
     fn mark_dropped(&self) {
         self.files.retire();
+    }
+}
+
+impl Maintained for HashKeyspace {
+    fn before_close(&self) -> Result<()> {
+        match self.live().and_then(|running| running.background.compactor().compact_for_close()) {
+            // The keyspace was dropped, or the hot log stays as it is: a flush writes it out, and the next opening
+            // links it.
+            Err(error) if error.is_shortage() || self.files.is_retired() => Ok(()),
+            compacted => compacted,
+        }
+    }
+}
+
+impl Recover for HashKeyspace {
+    fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
+        self.files.replay(body)
+    }
+
+    fn structure_recovered(&self) -> Result<()> {
+        self.run(Hash::recover(&self.files, self.sizes, self.limits)?);
+        Ok(())
+    }
+
+    fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
+        // An acknowledged write is not refused, and replay is not throttled.
+        self.live()?.background.call();
+        let hash = self.write()?;
+        let reserved = hash.reservations.admit(&hash.chains, operation)?;
+        let admission = Admission::new(self, reserved);
+        self.apply(admission, seq, operation);
+        Ok(())
     }
 }
 
@@ -242,11 +254,6 @@ impl Hashed for HashKeyspace {
     fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
         self.throttle(key.len(), true)?;
         self.write_value(true)?.merge(key, merge)
-    }
-
-    fn put(&self, operation: Operation<'_>) -> Result<()> {
-        self.throttle(0, operation.value.is_some())?;
-        self.write_value(operation.value.is_some())?.put(operation)
     }
 }
 

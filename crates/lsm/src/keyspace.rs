@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use ecotone_engine::{
     contract::{
-        Admission, Check, Cursor, Engine, EngineCheckpoint, Operation, Ordered, Progress, Range, Record, Stats,
-        VisitValue,
+        Access, Admission, Capabilities, Check, Compactable, Cursor, Engine, EngineCheckpoint, Maintained, Operation,
+        Ordered, Progress, Range, Record, Recover, Release, Stats, VisitValue,
     },
     record_cache::RecordCache,
 };
@@ -79,7 +79,7 @@ impl LsmKeyspace {
         &self.files
     }
 
-    /// As [`Engine::structure_recovered`], for a keyspace with other files `beside` its tables, which are no orphans.
+    /// As [`Recover::structure_recovered`], for a keyspace with other files `beside` its tables, which are no orphans.
     /// Its page tier, if it has one, was recovered before.
     pub fn recover(&self, beside: &[FileId]) -> Result<()> {
         self.run(self.files.recover(beside)?);
@@ -121,13 +121,14 @@ impl LsmKeyspace {
     }
 }
 
-impl Engine for LsmKeyspace {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::new();
-        Ok(self.get_into(key, &mut value)?.then_some(value))
+impl Release for LsmKeyspace {
+    fn release(&self, reserved: u64) {
+        self.lsm().slabs.release(Reservation::of(reserved));
     }
+}
 
-    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+impl Engine for LsmKeyspace {
+    fn read_into(&self, key: &[u8], _access: Access, value: &mut Vec<u8>) -> Result<bool> {
         self.live()?.get_into(key, value)
     }
 
@@ -141,29 +142,20 @@ impl Engine for LsmKeyspace {
         if adds { lsm.check_space() } else { Ok(()) }
     }
 
-    fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
-        self.live()?.admit(operation).map(|reservation| Admission(reservation.words()))
+    fn admit(&self, operation: Operation<'_>) -> Result<Admission<'_>> {
+        self.live()?.admit(operation).map(|reservation| Admission::new(self, reservation.words()))
     }
 
-    fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
-        self.lsm().apply(Reservation::of(admission.0), seq, operation);
+    fn apply(&self, admission: Admission<'_>, seq: Seq, operation: Operation<'_>) {
+        self.lsm().apply(Reservation::of(admission.into_reserved()), seq, operation);
     }
 
-    fn overwrite(&self, operation: Operation<'_>) -> bool {
-        self.live().is_ok_and(|lsm| lsm.overwrite(self.files.context().shared.wal.tail(), operation))
-    }
-
-    fn cancel(&self, admission: Admission) {
-        self.lsm().slabs.release(Reservation::of(admission.0));
+    fn try_apply(&self, operation: Operation<'_>) -> Result<bool> {
+        Ok(self.live()?.overwrite(self.files.context().shared.wal.tail(), operation))
     }
 
     fn first_unflushed(&self) -> Option<Seq> {
         self.lsm().current.get().first_unflushed()
-    }
-
-    fn begin_flush(&self, below: Seq) {
-        // An error shows again in the flush itself.
-        _ = self.live().and_then(|lsm| lsm.begin_flush(below));
     }
 
     fn flush(&self, below: Seq) -> Result<()> {
@@ -184,6 +176,38 @@ impl Engine for LsmKeyspace {
         let _ = self.files.delete_obsolete();
     }
 
+    fn verify(&self) -> Result<Check> {
+        check::check(self.live()?)
+    }
+
+    fn stats(&self) -> Stats {
+        counters::stats(self.lsm())
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { compact: Some(self), maintenance: Some(self), ..Capabilities::default() }
+    }
+
+    fn mark_dropped(&self) {
+        self.files.retire();
+        self.lsm().record_cache().into_iter().for_each(RecordCache::invalidate);
+    }
+}
+
+impl Compactable for LsmKeyspace {
+    fn compact(&self, progress: &mut Progress<'_>) -> Result<()> {
+        FullCompaction(self.live()?).run(progress)
+    }
+}
+
+impl Maintained for LsmKeyspace {
+    fn begin_flush(&self, below: Seq) {
+        // An error shows again in the flush itself.
+        _ = self.live().and_then(|lsm| lsm.begin_flush(below));
+    }
+}
+
+impl Recover for LsmKeyspace {
     fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
         self.files.replay(body)
     }
@@ -201,23 +225,6 @@ impl Engine for LsmKeyspace {
     fn recovered(&self) -> Result<()> {
         self.lsm().read_checker().into_iter().for_each(ReadChecker::replayed);
         Ok(())
-    }
-
-    fn compact(&self, progress: &mut Progress<'_>) -> Result<bool> {
-        FullCompaction(self.live()?).run(progress).map(|()| true)
-    }
-
-    fn verify(&self) -> Result<Check> {
-        check::check(self.live()?)
-    }
-
-    fn stats(&self) -> Stats {
-        counters::stats(self.lsm())
-    }
-
-    fn mark_dropped(&self) {
-        self.files.retire();
-        self.lsm().record_cache().into_iter().for_each(RecordCache::invalidate);
     }
 }
 

@@ -15,7 +15,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use ecotone_engine::{
-    contract::{Admission, Operation, Stats},
+    contract::{Admission, Operation, Release, Stats},
     record_cache::{CacheLookup, CacheTicket, RecordCache},
     remaining_range::{Direction, RemainingRange},
 };
@@ -96,22 +96,18 @@ impl KeyspaceCache {
     }
 
     /// Reserves a cell for an operation. `None` if all other records are dirty or reserved.
-    pub(crate) fn reserve(&self, operation: Operation<'_>) -> Option<Admission> {
+    pub(crate) fn reserve(&self, operation: Operation<'_>) -> Option<Admission<'_>> {
         let value_len = operation.value.map_or(0, <[u8]>::len);
-        self.cache.reserve(self.keyspace, operation.key, value_len).map(Admission)
+        self.cache.reserve(self.keyspace, operation.key, value_len).map(|slot| Admission::new(self, slot))
     }
 
     /// Puts a record into its reserved cell, as dirty.
-    pub(crate) fn apply(&self, Admission(slot): Admission, seq: Seq, Operation { key, value }: Operation<'_>) {
+    pub(crate) fn apply(&self, admission: Admission<'_>, seq: Seq, Operation { key, value }: Operation<'_>) {
+        let slot = admission.into_reserved();
         self.newest.fetch_max(seq, Ordering::AcqRel);
         self.count_delete(value);
         // If the keyspace was dropped since the write was admitted, the record is never read or written out.
         self.cache.apply(slot, self.keyspace, Applied { key, value, seq }, &|| self.is_dropped());
-    }
-
-    /// Releases a reserved cell.
-    pub(crate) fn cancel(&self, Admission(slot): Admission) {
-        self.cache.cancel(slot, self.keyspace);
     }
 
     /// Replaces a dirty record in place, if its cell is large enough. False if nothing was done.
@@ -207,6 +203,13 @@ impl KeyspaceCache {
     /// Copies all dirty records of a range.
     pub(crate) fn peek_all(&self, stretch: &Stretch) -> DirtyRecords {
         self.cache.peek_all(self.keyspace, stretch)
+    }
+}
+
+impl Release for KeyspaceCache {
+    /// Releases a reserved cell.
+    fn release(&self, reserved: u64) {
+        self.cache.cancel(reserved, self.keyspace);
     }
 }
 

@@ -57,8 +57,8 @@ use std::{sync::Arc, time::Duration};
 
 use ecotone_engine::{
     contract::{
-        Admission, Check, Context, Cursor, Engine, EngineCheckpoint, Operation, Ordered, Range, Record, SampledStats,
-        Stats, VisitValue,
+        Access, Admission, Capabilities, Check, Context, Cursor, Engine, EngineCheckpoint, Maintained, Operation,
+        Ordered, Range, Record, Recover, Sampled, SampledStats, Stats, VisitValue,
     },
     idle::{self, MIN_GARBAGE_BYTES, MIN_TOMBSTONES},
     page_cache::{PageCache, PageId},
@@ -144,7 +144,7 @@ impl Tree {
     /// # Errors
     /// [`Error::Memory`] if nothing is dirty and there is still no space after many tries: other components hold the
     /// memory.
-    fn take_slot(&self, operation: Operation<'_>, delay: &mut WriteDelay<'_>) -> Result<Admission> {
+    fn take_slot(&self, operation: Operation<'_>, delay: &mut WriteDelay<'_>) -> Result<Admission<'_>> {
         let shared = &self.context.shared;
         for _ in 0..MOST_TRIES {
             if let Some(admission) = self.cache.reserve(operation) {
@@ -217,19 +217,13 @@ impl Tree {
 }
 
 impl Engine for Tree {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::new();
-        Ok(self.get_into(key, &mut value)?.then_some(value))
-    }
-
-    fn get_for_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::new();
-        Ok(self.find(key, &mut value, Purpose::Update)?.then_some(value))
-    }
-
-    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+    fn read_into(&self, key: &[u8], access: Access, value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        self.find(key, value, Purpose::Read)
+        let purpose = match access {
+            Access::Read => Purpose::Read,
+            Access::Update => Purpose::Update,
+        };
+        self.find(key, value, purpose)
     }
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
@@ -259,21 +253,17 @@ impl Engine for Tree {
         self.writeback.delay_writer(&self.context.shared, bytes, &mut self.no_delay())
     }
 
-    fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
+    fn admit(&self, operation: Operation<'_>) -> Result<Admission<'_>> {
         self.check_live()?;
         self.take_slot(operation, &mut self.no_delay())
     }
 
-    fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
+    fn apply(&self, admission: Admission<'_>, seq: Seq, operation: Operation<'_>) {
         self.cache.apply(admission, seq, operation);
     }
 
-    fn overwrite(&self, operation: Operation<'_>) -> bool {
-        self.cache.overwrite(operation)
-    }
-
-    fn cancel(&self, admission: Admission) {
-        self.cache.cancel(admission);
+    fn try_apply(&self, operation: Operation<'_>) -> Result<bool> {
+        Ok(self.cache.overwrite(operation))
     }
 
     fn first_unflushed(&self) -> Option<Seq> {
@@ -292,12 +282,6 @@ impl Engine for Tree {
         Ok(())
     }
 
-    fn reclaimable_deletes(&self) -> u64 {
-        let (deletes, used) = (self.cache.deletes(), u64::from(self.store.space.used()) * PAGE as u64);
-        let hidden = used.min(deletes * DELETED);
-        if deletes > MIN_TOMBSTONES && idle::has_excess_garbage(used, hidden, MIN_GARBAGE_BYTES) { deletes } else { 0 }
-    }
-
     fn checkpoint(&self) -> Result<EngineCheckpoint> {
         self.structure.take_checkpoint()
     }
@@ -309,6 +293,41 @@ impl Engine for Tree {
         self.writeback.start_trimming(&self.context.shared);
     }
 
+    fn verify(&self) -> Result<Check> {
+        self.check_live()?;
+        check::check_all(&self.store, &self.cache)
+    }
+
+    fn stats(&self) -> Stats {
+        counters::stats(self)
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { samples: Some(self), maintenance: Some(self), ..Capabilities::default() }
+    }
+
+    fn mark_dropped(&self) {
+        self.cache.mark_dropped();
+        self.pages.forget_keyspace(self.cache.number());
+    }
+}
+
+impl Sampled for Tree {
+    fn sampled_stats(&self) -> Result<SampledStats> {
+        self.check_live()?;
+        sampled_stats::sample(&self.store)
+    }
+}
+
+impl Maintained for Tree {
+    fn reclaimable_deletes(&self) -> u64 {
+        let (deletes, used) = (self.cache.deletes(), u64::from(self.store.space.used()) * PAGE as u64);
+        let hidden = used.min(deletes * DELETED);
+        if deletes > MIN_TOMBSTONES && idle::has_excess_garbage(used, hidden, MIN_GARBAGE_BYTES) { deletes } else { 0 }
+    }
+}
+
+impl Recover for Tree {
     fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
         self.structure.reinstall(body)
     }
@@ -325,25 +344,6 @@ impl Engine for Tree {
         self.store.space.settle();
         self.writeback.refresh_limit();
         Ok(())
-    }
-
-    fn verify(&self) -> Result<Check> {
-        self.check_live()?;
-        check::check_all(&self.store, &self.cache)
-    }
-
-    fn stats(&self) -> Stats {
-        counters::stats(self)
-    }
-
-    fn sampled_stats(&self) -> Result<Option<SampledStats>> {
-        self.check_live()?;
-        sampled_stats::sample(&self.store).map(Some)
-    }
-
-    fn mark_dropped(&self) {
-        self.cache.mark_dropped();
-        self.pages.forget_keyspace(self.cache.number());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use ecotone_engine::contract::Engine;
+use ecotone_engine::contract::{Engine, Get, Maintained};
 use ecotone_lsm::RangeCompactionStep;
 use ecotone_substrate::{Error, Seq};
 use ecotone_testkit::{

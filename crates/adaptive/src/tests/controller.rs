@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, time::Duration};
 
-use ecotone_engine::contract::{ConversionReason, Engine, Hint, Ordered, Range, Shape};
+use ecotone_engine::contract::{Compactable, ConversionReason, Engine, Get, Hint, Hintable, Ordered, Range, Shape};
 use ecotone_lsm::Split;
 use ecotone_substrate::{Error, limits::MAX_KEY};
 

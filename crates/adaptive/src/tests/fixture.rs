@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, iter, ops::Bound, sync::Arc, time::Duration};
 
-use ecotone_engine::contract::{Context, Cursor, Engine, EngineCheckpoint, Operation, Ordered, Range, Record};
+use ecotone_engine::contract::{
+    Context, Cursor, Engine, EngineCheckpoint, Get, Operation, Ordered, Range, Record, Recover,
+};
 use ecotone_lsm::LsmFamily;
 use ecotone_substrate::{Result, Seq, clock::Clock, environment::Environment, scheduler::Scheduler, wal::WalOptions};
 use ecotone_testkit::{

@@ -1,6 +1,6 @@
 //! Flushes beside paged ranges: a range without flushed records stays pages alone.
 
-use ecotone_engine::contract::Engine;
+use ecotone_engine::contract::Get;
 use ecotone_lsm::manifest::PagedRanges;
 
 use super::fixture::{Fixture, Model, key};

@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, time::Duration};
 
-use ecotone_engine::contract::{ConversionReason, Engine, Hint, Ordered, Shape};
+use ecotone_engine::contract::{ConversionReason, Get, Hint, Hintable, Ordered, Shape};
 
 use super::{
     controller::{is_pages, layered, range, scan, shapes},

@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use ecotone_engine::contract::Engine;
+use ecotone_engine::contract::Get;
 
 use super::fixture::{ALL, Fixture, key};
 use crate::AdaptiveOptions;

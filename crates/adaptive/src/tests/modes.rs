@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, thread, time::Duration};
 
-use ecotone_engine::contract::{Engine, Hint, Ordered};
+use ecotone_engine::contract::{Engine, Hint, Hintable, Maintained, Ordered};
 use ecotone_lsm::LsmOptions;
 use ecotone_substrate::Seq;
 use ecotone_testkit::sim::{Phase, SteppedThread};

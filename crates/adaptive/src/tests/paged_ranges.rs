@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use ecotone_engine::contract::{Engine, Ordered};
+use ecotone_engine::contract::{Get, Ordered};
 use ecotone_lsm::Split;
 use ecotone_tree::{PageFill, TreeOptions};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ecotone_engine::contract::{ConversionReason, Engine, Hint, Ordered, Shape};
+use ecotone_engine::contract::{Compactable, ConversionReason, Hint, Hintable, Shape};
 use ecotone_lsm::{Split, manifest::RunId};
 
 use super::{

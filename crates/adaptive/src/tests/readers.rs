@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use ecotone_engine::contract::{Engine, Ordered};
+use ecotone_engine::contract::{Get, Ordered};
 use ecotone_testkit::sim::{Phase, SteppedThread};
 use ecotone_tree::TreeOptions;
 

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use ecotone_engine::contract::Engine;
+use ecotone_engine::contract::{Engine, Get};
 use ecotone_testkit::sim::{Phase, SteppedThread};
 
 use super::fixture::{Fixture, Model, key};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_engine::contract::{AnyEngine, Context, EngineFactory, Operation, Ordered};
+use ecotone_engine::contract::{AnyEngine, Context, EngineFactory, Get, Operation, Ordered};
 use ecotone_lsm::{LsmFamily, LsmOptions};
 use ecotone_substrate::{
     Seq,

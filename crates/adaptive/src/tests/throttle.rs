@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ecotone_engine::contract::{Hint, Ordered, Range};
+use ecotone_engine::contract::{Hint, Hintable, Ordered, Range};
 use ecotone_substrate::clock::Clock;
 
 use super::{

@@ -118,7 +118,7 @@ impl DatabaseState {
         let slice = self.reclaim.slice(used, self.wal.options().limit_bytes);
         let begin = self.wal.tail().saturating_sub(used);
         let spaces: Vec<_> = self.keyspaces_in_use().into_iter().filter(|space| space.logged).collect();
-        spaces.iter().for_each(|space| space.engine().begin_flush(begin + slice));
+        spaces.iter().filter_map(|space| space.maintenance()).for_each(|engine| engine.begin_flush(begin + slice));
         spaces.iter().try_for_each(|space| space.engine().flush(begin + slice))?;
         self.checkpoint(Checkpoint::InUse)?;
         let freed = self.wal.kept_from().saturating_sub(begin);

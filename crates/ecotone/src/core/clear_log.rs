@@ -35,7 +35,7 @@ impl DatabaseState {
     }
 
     fn garbage(&self) -> u64 {
-        self.spaces.read().values().map(|space| space.engine().reclaimable_deletes()).sum()
+        self.spaces.read().values().map(|space| space.reclaimable_deletes()).sum()
     }
 
     fn schedule_clearing(self: &Arc<Self>) {
@@ -57,9 +57,9 @@ impl DatabaseState {
 
     fn clear_log(&self) -> Result<()> {
         if self.wal.used() > LITTLE || self.garbage() > 0 {
-            let keeps = |space: &Arc<KeyspaceState>| space.logged || space.engine().reclaimable_deletes() > 0;
+            let keeps = |space: &Arc<KeyspaceState>| space.logged || space.reclaimable_deletes() > 0;
             let spaces: Vec<_> = self.keyspaces_in_use().into_iter().filter(keeps).collect();
-            spaces.iter().for_each(|space| space.engine().begin_flush(Seq::MAX));
+            spaces.iter().filter_map(|space| space.maintenance()).for_each(|engine| engine.begin_flush(Seq::MAX));
             for space in spaces {
                 if !self.idle_work.is_idle() {
                     // Writes have resumed.

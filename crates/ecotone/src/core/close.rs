@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use ecotone_engine::contract::Maintained;
+
 use super::{checkpoint::Checkpoint, state::DatabaseState};
 use crate::{Durability, Error, Result};
 
@@ -50,7 +52,8 @@ impl DatabaseState {
             return Ok(());
         }
         self.health.unless_panics("the work before closing", || {
-            self.keyspaces_in_use().into_iter().try_for_each(|space| space.engine().before_close())
+            let spaces = self.keyspaces_in_use();
+            spaces.iter().filter_map(|space| space.maintenance()).try_for_each(Maintained::before_close)
         })
     }
 }

@@ -1,4 +1,13 @@
-//! The commit path: admit, reserve, lock, append, apply, acknowledge (commit-and-recovery.md, "Commit path").
+//! The commit of all writes: check, throttle, admit, reserve, lock, append, apply, acknowledge (commit-and-recovery.md,
+//! "Commit path").
+//!
+//! A keyspace skips the steps that it does not need:
+//!
+//! - An unlogged keyspace has nothing to reserve, to append and to acknowledge.
+//! - A single write to an unlogged keyspace is applied without throttle and admission if the engine can. It may still
+//!   fail then, since the log has no record of it.
+//! - An unlogged hashed keyspace applies every write so. Its engine orders the writes of a key by itself, so its keys
+//!   have no stripes.
 
 use std::{
     borrow::Cow,
@@ -89,20 +98,28 @@ fn arrive<'a>(targets: &[TargetedOperation<'a>]) -> Vec<InsertGuard<'a>> {
 impl DatabaseState {
     /// Writes one operation.
     pub(crate) fn write(&self, target: TargetedOperation<'_>, durability: Durability) -> Result<()> {
-        if target.is_noop() {
-            return self.check_noop(target, durability);
-        }
-        let stripe = self.stripes.of(target.space.id, target.operation.key);
-        self.commit_one(target, durability, || Some(self.stripes.lock(stripe))).map(|_| ())
+        let has_stripe = target.space.latch_free().is_none();
+        let stripe = has_stripe.then(|| self.stripes.of(target.space.id, target.operation.key));
+        let lock = || Some(stripe.map_or_else(StripeGuard::of_none, |stripe| self.stripes.lock(stripe)));
+        self.commit_one(target, durability, lock).map(|_| ())
     }
 
     /// Writes one operation if the key's stripe still has `version`. False if the version has changed.
     pub(crate) fn write_if(&self, target: TargetedOperation<'_>, version: u64, durability: Durability) -> Result<bool> {
-        if target.is_noop() {
-            return self.check_noop(target, durability).map(|()| true);
-        }
         let stripe = self.stripes.of(target.space.id, target.operation.key);
         self.commit_one(target, durability, || self.stripes.lock_if(stripe, version))
+    }
+
+    /// The commit of an update by an engine that orders the writes of a key by itself. `change` is the engine's call,
+    /// which throttles, reads and applies.
+    pub(crate) fn write_in_engine(
+        &self,
+        space: &KeyspaceState,
+        durability: Durability,
+        change: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        self.begin_writing_to(space, durability)?;
+        self.retry_without_memory(change)
     }
 
     /// Writes several operations as one: they are recovered whole or not at all.
@@ -114,8 +131,7 @@ impl DatabaseState {
             ));
         }
         let durability = durability.unwrap_or(first.space.default_durability(self.durability));
-        first.space.check_durability(durability)?;
-        self.begin_writing()?;
+        self.begin_writing_to(first.space, durability)?;
         targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
         let targets = &*without_noops(targets);
         if targets.is_empty() {
@@ -128,73 +144,61 @@ impl DatabaseState {
         self.retry_without_memory(|| self.write_together(targets, durability))
     }
 
-    /// Treats an operation that changes nothing like any other: the same errors apply, and earlier writes become as
-    /// durable as the call asks for.
-    fn check_noop(&self, target: TargetedOperation<'_>, durability: Durability) -> Result<()> {
-        self.begin_writing()?;
-        limits_check::operation(target.operation)?;
-        target.space.check_durability(durability)?;
-        self.wal.commit(self.wal.tail(), durability)
-    }
-
     fn write_together(&self, targets: &[TargetedOperation<'_>], durability: Durability) -> Result<()> {
         let _inside = self.batches.enter(&self.scheduler, targets.iter().map(|target| target.operation))?;
         let stripes = targets.iter().map(|target| self.stripes.of(target.space.id, target.operation.key)).collect();
         self.commit(targets, durability, || Some(self.stripes.lock_all(stripes))).map(|_| ())
     }
 
-    /// Writes an unlogged batch that includes an engine without stripes. The writes to that engine are made one by one,
-    /// after the others.
+    /// Writes an unlogged batch that includes an engine without stripes. The writes to that engine are committed one by
+    /// one, after the others.
     fn write_singly(&self, targets: &[TargetedOperation<'_>], durability: Durability) -> Result<()> {
-        let others: Vec<TargetedOperation<'_>> =
-            targets.iter().copied().filter(|target| target.space.latch_free().is_none()).collect();
+        let (singles, others): (Vec<_>, Vec<_>) =
+            targets.iter().copied().partition(|target| target.space.latch_free().is_some());
         pace(&others)?;
         self.retry_without_memory(|| self.write_together(&others, durability))?;
-        let singles = targets.iter().filter_map(|target| Some((target.space.latch_free()?, target.operation)));
-        singles.into_iter().try_for_each(|(engine, operation)| self.retry_without_memory(|| engine.put(operation)))
+        singles.into_iter().try_for_each(|target| self.write(target, durability))
     }
 
-    /// Writes one operation. An unlogged write may replace a record that is not flushed yet, and then needs no
-    /// admission. An engine that orders the writes of a key by itself needs no stripe either.
+    /// Checks that this keyspace may be written to with this durability.
+    fn begin_writing_to(&self, space: &KeyspaceState, durability: Durability) -> Result<()> {
+        space.check_durability(durability)?;
+        self.begin_writing()
+    }
+
+    /// The commit of one operation. `lock` locks the stripe, or refuses because its version has changed. Then nothing
+    /// is written and the result is false.
     fn commit_one<'a>(
         &'a self,
         target: TargetedOperation<'_>,
         durability: Durability,
         lock: impl Fn() -> Option<StripeGuard<'a>>,
     ) -> Result<bool> {
-        self.begin_writing()?;
+        self.begin_writing_to(target.space, durability)?;
         limits_check::operation(target.operation)?;
-        target.space.check_durability(durability)?;
-        if let Some(engine) = target.space.latch_free() {
-            return self.retry_without_memory(|| engine.put(target.operation)).map(|()| true);
+        if target.is_noop() {
+            // Earlier writes become as durable as the call asks for.
+            return self.wal.commit(self.wal.tail(), durability).map(|()| true);
         }
-        if !target.space.logged {
-            let Some(locked) = lock() else { return Ok(false) };
-            let arrival = target.arrive();
-            if target.space.engine().overwrite(target.operation) {
-                return Ok(true);
-            }
-            drop(arrival);
-            locked.unchanged();
+        if !target.space.logged
+            && let Some(written) = self.retry_without_memory(|| try_apply(target, &lock))?
+        {
+            return Ok(written);
         }
         pace(&[target])?;
         self.retry_without_memory(|| self.commit(&[target], durability, &lock))
     }
 
-    /// The commit path. `lock` locks the stripes, or refuses because a version has changed. Then nothing is written and
-    /// the result is false.
+    /// The commit of operations that are checked and throttled. `lock` is as for [`commit_one`](Self::commit_one).
     fn commit<'a>(
         &'a self,
         targets: &[TargetedOperation<'_>],
         durability: Durability,
         lock: impl FnOnce() -> Option<StripeGuard<'a>>,
     ) -> Result<bool> {
-        if targets.iter().all(|target| !target.space.logged) {
-            return self.commit_unlogged(targets, lock);
-        }
         ENCODED.with(|encoded| {
             let body = &mut *encoded.borrow_mut();
-            let committed = self.commit_logged(targets, durability, lock, body);
+            let committed = self.commit_encoded(targets, durability, lock, body);
             if body.capacity() > KEPT {
                 *body = Vec::new();
             }
@@ -202,45 +206,45 @@ impl DatabaseState {
         })
     }
 
-    fn commit_logged<'a>(
+    fn commit_encoded<'a>(
         &'a self,
         targets: &[TargetedOperation<'_>],
         durability: Durability,
         lock: impl FnOnce() -> Option<StripeGuard<'a>>,
         body: &mut Vec<u8>,
     ) -> Result<bool> {
-        encode(targets, body)?;
-        let room = if targets.iter().all(|target| target.operation.value.is_none()) {
-            ReservationKind::Delete
-        } else {
-            ReservationKind::Write
-        };
-        let mut admitted = Admitted::all(targets)?;
-        let reservation = self.wal.reserve(room, body.len())?;
+        let log = targets.iter().any(|target| target.space.logged).then_some(&*self.wal);
+        if log.is_some() {
+            encode(targets, body)?;
+        }
+        let admitted = Admitted::all(targets)?;
+        let reservation = log.map(|wal| wal.reserve(reservation_kind(targets), body.len())).transpose()?;
         let Some(locked) = lock() else { return Ok(false) };
-        let in_flight = self.wal.announce();
-        let placed = self.wal.append(reservation, RecordKind::Batch, body, |_| ());
+        let in_flight = log.map(Wal::announce);
+        let placed = log.zip(reservation).map(|(wal, space)| wal.append(space, RecordKind::Batch, body, |_| ()));
         let arrivals = arrive(targets);
-        admitted.apply(placed.seq);
+        admitted.apply(placed.as_ref().map_or_else(|| self.wal.tail(), |placed| placed.seq));
         drop(arrivals);
         drop(in_flight);
         drop(locked);
+        let Some(placed) = placed else { return Ok(true) };
         targets.iter().for_each(|target| weigh(&self.wal, placed.end, target.space.id, target.operation));
-        self.wal.commit(placed.end, durability)?;
-        Ok(true)
+        self.wal.commit(placed.end, durability).map(|()| true)
     }
+}
 
-    fn commit_unlogged<'a>(
-        &'a self,
-        targets: &[TargetedOperation<'_>],
-        lock: impl FnOnce() -> Option<StripeGuard<'a>>,
-    ) -> Result<bool> {
-        let mut admitted = Admitted::all(targets)?;
-        let Some(_locked) = lock() else { return Ok(false) };
-        let _arrivals = arrive(targets);
-        admitted.apply(self.wal.tail());
-        Ok(true)
+/// Applies an unlogged operation without admission, if the engine can. `None` if the operation needs one, false if
+/// `lock` refuses.
+fn try_apply<'a>(target: TargetedOperation<'_>, lock: impl Fn() -> Option<StripeGuard<'a>>) -> Result<Option<bool>> {
+    target.space.lazy.open_for_write()?;
+    let Some(locked) = lock() else { return Ok(Some(false)) };
+    let arrival = target.arrive();
+    if target.space.engine().try_apply(target.operation)? {
+        return Ok(Some(true));
     }
+    drop(arrival);
+    locked.unchanged();
+    Ok(None)
 }
 
 /// Applies the write throttle of each target keyspace, once per keyspace.
@@ -267,6 +271,12 @@ pub(crate) fn weigh(wal: &Wal, at: Seq, keyspace: u32, operation: Operation<'_>)
     wal.count_distinct(at, stripes::hash(keyspace, operation.key), bytes(operation));
 }
 
+/// Deletes alone may use log space that is held back for them.
+fn reservation_kind(targets: &[TargetedOperation<'_>]) -> ReservationKind {
+    let only_deletes = targets.iter().all(|target| target.operation.value.is_none());
+    if only_deletes { ReservationKind::Delete } else { ReservationKind::Write }
+}
+
 fn encode(targets: &[TargetedOperation<'_>], body: &mut Vec<u8>) -> Result<()> {
     body.clear();
     let mut encoder = BatchEncoder::new(body, targets.len());
@@ -276,63 +286,38 @@ fn encode(targets: &[TargetedOperation<'_>], body: &mut Vec<u8>) -> Result<()> {
     limits_check::at_most("the encoded length of a batch in bytes", limits::MAX_BATCH, body.len())
 }
 
-/// Admissions. Dropping them unapplied gives them back.
+/// The admissions of some operations.
 struct Admitted<'t, 'a> {
     targets: &'t [TargetedOperation<'a>],
-    admissions: Admissions,
+    admissions: Admissions<'t>,
     _held: HeldRank,
 }
 
 /// Either one admission, which needs no allocation, or several.
-enum Admissions {
-    One(Option<Admission>),
-    Many(Vec<Admission>),
+enum Admissions<'t> {
+    One(Admission<'t>),
+    Many(Vec<Admission<'t>>),
 }
 
 impl<'t, 'a> Admitted<'t, 'a> {
     fn all(targets: &'t [TargetedOperation<'a>]) -> Result<Self> {
         let _held = lock_rank::hold(LockRank::Admission);
-        if let [target] = targets {
-            let admission = target.space.engine().admit(target.operation)?;
-            return Ok(Admitted { targets, admissions: Admissions::One(Some(admission)), _held });
-        }
-        let mut admitted = Admitted { targets, admissions: Admissions::Many(Vec::with_capacity(targets.len())), _held };
-        for target in targets {
-            let admission = target.space.engine().admit(target.operation)?;
-            admitted.admissions.push(admission);
-        }
-        Ok(admitted)
+        let admit = |target: &'t TargetedOperation<'a>| target.space.engine().admit(target.operation);
+        let admissions = match targets {
+            [target] => Admissions::One(admit(target)?),
+            targets => Admissions::Many(targets.iter().map(admit).collect::<Result<_>>()?),
+        };
+        Ok(Admitted { targets, admissions, _held })
     }
 
     /// Applies the operations. Operation `i` has the sequence `first + i`.
-    fn apply(&mut self, first: u64) {
-        for ((target, admission), seq) in self.targets.iter().zip(self.admissions.take()).zip(first..) {
-            target.space.engine().apply(admission, seq, target.operation);
-        }
-    }
-}
-
-impl Admissions {
-    fn push(&mut self, admission: Admission) {
-        match self {
-            Admissions::One(one) => *one = Some(admission),
-            Admissions::Many(many) => many.push(admission),
-        }
-    }
-
-    fn take(&mut self) -> impl Iterator<Item = Admission> + use<> {
-        let (one, many) = match self {
-            Admissions::One(one) => (one.take(), Vec::new()),
-            Admissions::Many(many) => (None, std::mem::take(many)),
+    fn apply(self, first: u64) {
+        let (one, many) = match self.admissions {
+            Admissions::One(one) => (Some(one), Vec::new()),
+            Admissions::Many(many) => (None, many),
         };
-        one.into_iter().chain(many)
-    }
-}
-
-impl Drop for Admitted<'_, '_> {
-    fn drop(&mut self) {
-        for (target, admission) in self.targets.iter().zip(self.admissions.take()) {
-            target.space.engine().cancel(admission);
+        for ((target, admission), seq) in self.targets.iter().zip(one.into_iter().chain(many)).zip(first..) {
+            target.space.engine().apply(admission, seq, target.operation);
         }
     }
 }

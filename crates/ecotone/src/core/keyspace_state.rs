@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_engine::contract::{AnyEngine, Engine, EngineFactory, Hashed};
+use ecotone_engine::contract::{AnyEngine, Engine, EngineFactory, Hashed, Maintained};
 
 use super::{
     gaps::{GapSlots, Gaps},
@@ -45,6 +45,16 @@ impl KeyspaceState {
             made,
             gaps: Gaps::new(places.clone()),
         }
+    }
+
+    /// The engine, if it has work that may be done early or late.
+    pub(crate) fn maintenance(&self) -> Option<&dyn Maintained> {
+        self.engine().capabilities().maintenance
+    }
+
+    /// Garbage that a flush and a checkpoint would remove; 0 if it is little.
+    pub(crate) fn reclaimable_deletes(&self) -> u64 {
+        self.maintenance().map_or(0, Maintained::reclaimable_deletes)
     }
 
     pub(crate) fn engine(&self) -> &dyn Engine {

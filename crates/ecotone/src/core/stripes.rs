@@ -20,12 +20,17 @@ pub(crate) struct Stripes {
 /// Locked stripes. Dropping the guard increments their versions and unlocks them.
 pub(crate) struct StripeGuard<'a> {
     guards: LockSet<'a>,
-    _held: HeldRank,
+    _held: Option<HeldRank>,
 }
 
 impl<'a> StripeGuard<'a> {
     fn new(guards: LockSet<'a>) -> Self {
-        StripeGuard { guards, _held: lock_rank::hold(LockRank::Stripes) }
+        StripeGuard { guards, _held: Some(lock_rank::hold(LockRank::Stripes)) }
+    }
+
+    /// The guard of a write that needs no stripe.
+    pub(crate) fn of_none() -> Self {
+        StripeGuard { guards: LockSet::None, _held: None }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Writers while compaction is behind.
 
-use ecotone_engine::contract::{Engine, Hashed};
+use ecotone_engine::contract::{Engine, Get};
 use ecotone_substrate::storage::{FileKind, Storage};
 use ecotone_testkit::{engine::stat, sim::SimStorage};
 
@@ -19,7 +19,7 @@ fn a_log_that_is_on_disk_for_want_of_memory_is_compacted() {
     let sizes = Sizes { bucket_bits: 6, frames: 4, copies: 0 };
     let keyspace = HashKeyspace::create(files.clone(), sizes, limits).unwrap();
     for number in 0..12_000_u64 {
-        keyspace.put(Operation { key: &number.to_le_bytes(), value: Some(&[1; 900]) }).unwrap();
+        keyspace.try_apply(Operation { key: &number.to_le_bytes(), value: Some(&[1; 900]) }).unwrap();
     }
     assert!(files.structure().tables().count() > 0, "nothing was compacted");
 }
@@ -35,7 +35,7 @@ fn what_a_large_budget_left_on_disk_slows_nobody_down() {
     let sizes = Sizes { bucket_bits: 10, frames: 256, copies: 0 };
     let keyspace = HashKeyspace::create(files.clone(), sizes, limits).unwrap();
     let put = |keyspace: &HashKeyspace, number: u64| {
-        keyspace.put(Operation { key: &number.to_le_bytes(), value: Some(&[1; 900]) }).unwrap();
+        keyspace.try_apply(Operation { key: &number.to_le_bytes(), value: Some(&[1; 900]) }).unwrap();
         while environment.scheduler.run_one() {}
     };
     (0..WRITTEN).for_each(|number| put(&keyspace, number));
@@ -65,7 +65,7 @@ fn used_beside_others(logged: bool) -> (u64, u64) {
         HashKeyspace::create(files, sizes, CompactionLimits { most_hot: 32 * FRAME, ..CompactionLimits::TINY })
             .unwrap();
     let put = |key: u64, round: u64| {
-        keyspace.put(Operation { key: &key.to_le_bytes(), value: Some(&[round as u8; 100]) }).unwrap();
+        keyspace.try_apply(Operation { key: &key.to_le_bytes(), value: Some(&[round as u8; 100]) }).unwrap();
         while environment.scheduler.run_one() {}
     };
     for round in 0..60 {

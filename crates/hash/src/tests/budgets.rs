@@ -3,7 +3,7 @@
 use std::{sync::mpsc::channel, thread, time::Duration};
 
 use ecotone_engine::{
-    contract::{Engine, Hashed, UpdateAction},
+    contract::{Engine, Get, Hashed, UpdateAction},
     merge::Merge,
 };
 use ecotone_substrate::storage::{Access, FileId, Storage};
@@ -39,7 +39,7 @@ impl Fixture {
     }
 
     fn put(&mut self, number: u64, value: Option<&[u8]>) -> Result<()> {
-        self.keyspace.put(Operation { key: &number.to_le_bytes(), value })?;
+        self.keyspace.try_apply(Operation { key: &number.to_le_bytes(), value })?;
         while self.files.environment().scheduler.run_one() {
             self.look();
         }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ecotone_engine::contract::{Engine, Hashed};
+use ecotone_engine::contract::{Engine, Get, Recover};
 use ecotone_substrate::limits::MIN_BUDGET;
 use ecotone_testkit::{engine::stat, sim::SimStorage};
 
@@ -93,7 +93,7 @@ fn a_hot_log_that_needs_a_large_index_can_be_opened() {
     let frames = environment.memory.budget() / FRAME as usize;
     let keyspace = HashKeyspace::create(files.clone(), Sizes { bucket_bits: 10, frames, copies: 0 }, limits).unwrap();
     for number in 0..RECORDS {
-        keyspace.put(Operation { key: &key(number), value: Some(&[]) }).unwrap();
+        keyspace.try_apply(Operation { key: &key(number), value: Some(&[]) }).unwrap();
         while environment.scheduler.run_one() {}
     }
     keyspace.flush(0).unwrap();
@@ -117,7 +117,7 @@ fn a_hot_log_whose_index_has_no_room_in_the_next_budget_can_be_opened() {
     let frames = environment.memory.budget() / FRAME as usize;
     let keyspace = HashKeyspace::create(files.clone(), Sizes { bucket_bits: 10, frames, copies: 0 }, limits).unwrap();
     for number in 0..RECORDS {
-        keyspace.put(Operation { key: &key(number), value: Some(&number.to_le_bytes()) }).unwrap();
+        keyspace.try_apply(Operation { key: &key(number), value: Some(&number.to_le_bytes()) }).unwrap();
         while environment.scheduler.run_one() {}
     }
     keyspace.flush(0).unwrap();

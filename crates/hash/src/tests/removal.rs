@@ -1,6 +1,6 @@
 //! Files are removed when the record that drops them is synced, and no sooner.
 
-use ecotone_engine::contract::Engine;
+use ecotone_engine::contract::{Engine, Recover};
 use ecotone_substrate::{
     environment::Environment,
     storage::{Access, FileId, Storage},

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ecotone_engine::contract::{Engine, Hashed};
+use ecotone_engine::contract::{Engine, Get};
 use ecotone_substrate::{
     environment::Environment,
     memory::{CacheComponents, Component},
@@ -34,7 +34,7 @@ fn keyspace() -> (Environment, HashKeyspace) {
 
 fn write(environment: &Environment, keyspace: &HashKeyspace, keys: Range<u64>) {
     for number in keys {
-        keyspace.put(Operation { key: &number.to_le_bytes(), value: Some(&value(number)) }).unwrap();
+        keyspace.try_apply(Operation { key: &number.to_le_bytes(), value: Some(&value(number)) }).unwrap();
         while environment.scheduler.run_one() {}
     }
 }

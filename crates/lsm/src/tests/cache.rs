@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, thread};
 
-use ecotone_engine::contract::Engine;
+use ecotone_engine::contract::{Engine, Get};
 use ecotone_substrate::{
     Result,
     limits::PAGE,

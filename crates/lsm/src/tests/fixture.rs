@@ -12,7 +12,7 @@ use std::{
 };
 
 use ecotone_engine::{
-    contract::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Shared},
+    contract::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Recover, Shared},
     record_cache::RecordCache,
 };
 use ecotone_substrate::{

@@ -1,6 +1,6 @@
 //! Compaction of an idle keyspace.
 
-use ecotone_engine::contract::Engine;
+use ecotone_engine::contract::{Compactable, Get};
 
 use crate::{
     table::IndexKind,

@@ -2,7 +2,7 @@
 
 use std::{iter, sync::Arc};
 
-use ecotone_engine::contract::Engine;
+use ecotone_engine::contract::{Engine, Get};
 use ecotone_substrate::{
     Error,
     limits::PAGE,

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use ecotone_engine::contract::{Engine, Operation, Range};
+use ecotone_engine::contract::{Engine, Get, Operation, Range};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::{
@@ -50,7 +50,7 @@ fn step(fixture: &Fixture, model: &mut Model, random: &mut SmallRng) {
         }
         620..640 => {
             let admitted = fixture.keyspace.admit(Operation { key: &key, value: Some(&[1; 900]) }).unwrap();
-            fixture.keyspace.cancel(admitted);
+            drop(admitted);
         }
         640..650 => fixture.flush(),
         650..700 => _ = fixture.environment.scheduler.run_one(),
@@ -65,7 +65,7 @@ fn step(fixture: &Fixture, model: &mut Model, random: &mut SmallRng) {
         750..800 => {
             // Overwrites in place if the active memtable has the key.
             let value = value(random);
-            if fixture.keyspace.overwrite(Operation { key: &key, value: Some(&value) }) {
+            if fixture.keyspace.try_apply(Operation { key: &key, value: Some(&value) }).unwrap() {
                 model.insert(key, value);
             }
         }

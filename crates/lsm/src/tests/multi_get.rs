@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, thread};
 
-use ecotone_engine::contract::Engine;
+use ecotone_engine::contract::{Compactable, Engine};
 use ecotone_substrate::{limits::PAGE, memory::Component};
 use ecotone_testkit::engine::stat;
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::SliceRandom};

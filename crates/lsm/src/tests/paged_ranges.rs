@@ -5,7 +5,7 @@ use std::{
     ops::Bound,
 };
 
-use ecotone_engine::contract::{Engine, Ordered, Range};
+use ecotone_engine::contract::{Engine, Get, Ordered, Range};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::{

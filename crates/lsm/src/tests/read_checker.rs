@@ -6,7 +6,7 @@ use std::{
 };
 
 use ecotone_engine::{
-    contract::Engine,
+    contract::{Engine, Get},
     remaining_range::{Direction, RemainingRange},
 };
 

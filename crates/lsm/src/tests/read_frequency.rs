@@ -1,6 +1,6 @@
 //! The read frequency of tables, and the kinds of index that follow from it.
 
-use ecotone_engine::contract::Engine;
+use ecotone_engine::contract::{Compactable, Get};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{

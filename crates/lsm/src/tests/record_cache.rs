@@ -8,7 +8,7 @@ use std::{
 };
 
 use ecotone_engine::{
-    contract::{Engine, Ordered, Stats},
+    contract::{Engine, Get, Ordered, Stats},
     record_cache::{CacheLookup, CacheTicket, RecordCache},
 };
 use ecotone_substrate::Seq;

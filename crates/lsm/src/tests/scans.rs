@@ -2,7 +2,7 @@
 
 use std::{iter, ops::Bound, sync::Arc, thread};
 
-use ecotone_engine::contract::{Engine, Ordered, Range};
+use ecotone_engine::contract::{Compactable, Engine, Get, Ordered, Range};
 use ecotone_substrate::{Seq, memory::Component, storage::FileId};
 use ecotone_sys::chunk::Size;
 use ecotone_testkit::engine::{

@@ -1,6 +1,6 @@
 //! Subcompactions: compactions in several parts.
 
-use ecotone_engine::contract::Engine;
+use ecotone_engine::contract::Compactable;
 
 use crate::{
     table::IndexKind,

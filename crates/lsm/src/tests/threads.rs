@@ -5,7 +5,7 @@ use std::{
     thread,
 };
 
-use ecotone_engine::contract::Engine;
+use ecotone_engine::contract::Get;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::{

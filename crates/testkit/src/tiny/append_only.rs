@@ -8,8 +8,8 @@ use std::sync::{
 };
 
 use ecotone_engine::contract::{
-    Admission, AnyEngine, Check, Context, Cursor, Engine, EngineCheckpoint, EngineFactory, Operation, Ordered, Range,
-    Record, Stats, VisitValue,
+    Access, Admission, AnyEngine, Check, Context, Cursor, Engine, EngineCheckpoint, EngineFactory, Operation, Ordered,
+    Range, Record, Recover, Release, Stats, VisitValue,
 };
 use ecotone_substrate::{
     Error, Result, Seq,
@@ -208,13 +208,6 @@ impl AppendOnly {
         Ok(unchanged)
     }
 
-    /// Applies an operation that is not logged.
-    pub(super) fn put_now(&self, operation: Operation<'_>) -> Result<()> {
-        self.check_open()?;
-        self.state.lock().unflushed.put(operation.key, operation.value, self.context.shared.wal.tail());
-        Ok(())
-    }
-
     /// The whole content; the job lock keeps flushes away.
     pub(super) fn content(&self) -> Result<Content> {
         self.check_open()?;
@@ -265,8 +258,13 @@ fn read(runs: &Runs, key: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-impl Engine for AppendOnly {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+impl Release for AppendOnly {
+    fn release(&self, _: u64) {}
+}
+
+impl AppendOnly {
+    /// The newest value of a key.
+    fn find(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.check_open()?;
         let runs = {
             let state = self.state.lock();
@@ -277,21 +275,36 @@ impl Engine for AppendOnly {
         };
         read(&runs, key)
     }
+}
+
+impl Engine for AppendOnly {
+    fn read_into(&self, key: &[u8], _access: Access, value: &mut Vec<u8>) -> Result<bool> {
+        let found = self.find(key)?;
+        value.clear();
+        value.extend(found.iter().flatten());
+        Ok(found.is_some())
+    }
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
-        keys.iter().enumerate().try_for_each(|(number, key)| self.get(key).map(|value| found(number, value.as_deref())))
+        keys.iter()
+            .enumerate()
+            .try_for_each(|(number, key)| self.find(key).map(|value| found(number, value.as_deref())))
     }
 
-    fn admit(&self, _: Operation<'_>) -> Result<Admission> {
+    fn admit(&self, _: Operation<'_>) -> Result<Admission<'_>> {
         self.check_open()?;
-        Ok(Admission(0))
+        Ok(Admission::new(self, 0))
     }
 
-    fn apply(&self, _: Admission, seq: Seq, operation: Operation<'_>) {
+    fn apply(&self, _: Admission<'_>, seq: Seq, operation: Operation<'_>) {
         self.state.lock().unflushed.put(operation.key, operation.value, seq);
     }
 
-    fn cancel(&self, _: Admission) {}
+    fn try_apply(&self, operation: Operation<'_>) -> Result<bool> {
+        self.check_open()?;
+        self.state.lock().unflushed.put(operation.key, operation.value, self.context.shared.wal.tail());
+        Ok(true)
+    }
 
     fn first_unflushed(&self) -> Option<Seq> {
         self.state.lock().unflushed.first()
@@ -318,6 +331,26 @@ impl Engine for AppendOnly {
 
     fn checkpoint_is_durable(&self) {}
 
+    fn verify(&self) -> Result<Check> {
+        self.check_open()?;
+        let _turn = self.turn.lock();
+        let runs = self.state.lock().runs.clone();
+        let mut check = Check::default();
+        runs.iter().for_each(|run| Self::check_run(run, &mut check));
+        Ok(check)
+    }
+
+    fn stats(&self) -> Stats {
+        let state = self.state.lock();
+        vec![("runs", state.runs.len() as u64), ("unflushed", state.unflushed.len() as u64)]
+    }
+
+    fn mark_dropped(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+}
+
+impl Recover for AppendOnly {
     fn replay_structure(&self, _: Seq, body: &[u8]) -> Result<()> {
         let malformed = |malformed: ecotone_substrate::codec::Malformed| malformed.at("the log's structural record", 0);
         let change = Change::decode(body).map_err(malformed)?;
@@ -336,24 +369,6 @@ impl Engine for AppendOnly {
         let open = |number: &u32| Run::open(&self.context, *number).map(Arc::new);
         self.state.lock().runs = numbers.runs.iter().map(open).collect::<Result<_>>()?;
         Ok(())
-    }
-
-    fn verify(&self) -> Result<Check> {
-        self.check_open()?;
-        let _turn = self.turn.lock();
-        let runs = self.state.lock().runs.clone();
-        let mut check = Check::default();
-        runs.iter().for_each(|run| Self::check_run(run, &mut check));
-        Ok(check)
-    }
-
-    fn stats(&self) -> Stats {
-        let state = self.state.lock();
-        vec![("runs", state.runs.len() as u64), ("unflushed", state.unflushed.len() as u64)]
-    }
-
-    fn mark_dropped(&self) {
-        self.retired.store(true, Ordering::Release);
     }
 }
 

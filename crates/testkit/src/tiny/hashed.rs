@@ -8,7 +8,7 @@ use std::{
 };
 
 use ecotone_engine::contract::{
-    AnyEngine, Context, Engine, EngineCheckpoint, EngineFactory, Hashed, Operation, UnorderedCursor, UpdateAction,
+    AnyEngine, Context, Engine, EngineCheckpoint, EngineFactory, Get, Hashed, Operation, UnorderedCursor, UpdateAction,
     UpdateFn,
 };
 use ecotone_substrate::Result;
@@ -73,9 +73,5 @@ impl Hashed for AppendOnly {
                 return Ok(());
             }
         }
-    }
-
-    fn put(&self, operation: Operation<'_>) -> Result<()> {
-        self.put_now(operation)
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{
 };
 
 use ecotone_engine::contract::{
-    Admission, AnyEngine, Check, Context, Cursor, Engine, EngineCheckpoint, EngineFactory, Operation, Ordered, Range,
-    Record, Stats, VisitValue,
+    Access, Admission, AnyEngine, Check, Context, Cursor, Engine, EngineCheckpoint, EngineFactory, Operation, Ordered,
+    Range, Record, Recover, Release, Stats, VisitValue,
 };
 use ecotone_substrate::{
     Error, Result, Seq,
@@ -77,14 +77,14 @@ struct State {
     unflushed: Unflushed,
     /// Bytes of the records on each bucket's page.
     stored: Vec<usize>,
-    /// First byte and size of each operation that was admitted and neither applied nor cancelled, by admission.
+    /// First byte and size of each operation that was admitted and neither applied nor dropped, by admission.
     admitted: std::collections::BTreeMap<u64, (u8, usize)>,
     admissions: u64,
 }
 
 impl State {
     /// Reserves space for a record, if its bucket has space even when the record replaces nothing.
-    fn take_room(&mut self, key: &[u8], bytes: usize) -> Option<Admission> {
+    fn take_room(&mut self, key: &[u8], bytes: usize) -> Option<u64> {
         let bucket = self.table.bucket(first(key));
         let waiting = self.unflushed.iter().filter(|(key, _)| self.table.bucket(first(key)) == bucket);
         let unflushed: usize = waiting.filter_map(|(key, record)| Some(size(key, record.value.as_ref()?))).sum();
@@ -93,10 +93,10 @@ impl State {
         (taken + bytes <= Table::capacity()).then(|| self.admit(key, bytes))
     }
 
-    fn admit(&mut self, key: &[u8], bytes: usize) -> Admission {
+    fn admit(&mut self, key: &[u8], bytes: usize) -> u64 {
         self.admissions += 1;
         self.admitted.insert(self.admissions, (first(key), bytes));
-        Admission(self.admissions)
+        self.admissions
     }
 }
 
@@ -235,7 +235,7 @@ impl InPlace {
     }
 
     /// Makes space for a record by writing out its bucket, else by growing the table.
-    fn make_room(&self, key: &[u8], bytes: usize) -> Result<Admission> {
+    fn make_room(&self, key: &[u8], bytes: usize) -> Result<u64> {
         let _turn = self.turn.lock();
         let bucket = {
             let state = self.state.lock();
@@ -303,8 +303,15 @@ fn values(records: Vec<Stored>) -> Content {
     records.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
 
-impl Engine for InPlace {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+impl Release for InPlace {
+    fn release(&self, reserved: u64) {
+        self.state.lock().admitted.remove(&reserved);
+    }
+}
+
+impl InPlace {
+    /// The newest value of a key.
+    fn find(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.check_open()?;
         let table = {
             let state = self.state.lock();
@@ -315,27 +322,35 @@ impl Engine for InPlace {
         };
         self.read(table, key)
     }
+}
+
+impl Engine for InPlace {
+    fn read_into(&self, key: &[u8], _access: Access, value: &mut Vec<u8>) -> Result<bool> {
+        let found = self.find(key)?;
+        value.clear();
+        value.extend(found.iter().flatten());
+        Ok(found.is_some())
+    }
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
-        keys.iter().enumerate().try_for_each(|(number, key)| self.get(key).map(|value| found(number, value.as_deref())))
+        keys.iter()
+            .enumerate()
+            .try_for_each(|(number, key)| self.find(key).map(|value| found(number, value.as_deref())))
     }
 
-    fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
+    fn admit(&self, operation: Operation<'_>) -> Result<Admission<'_>> {
         self.check_open()?;
-        let Some(value) = operation.value else { return Ok(self.state.lock().admit(operation.key, 0)) };
+        let admission = |number| Admission::new(self, number);
+        let Some(value) = operation.value else { return Ok(admission(self.state.lock().admit(operation.key, 0))) };
         let bytes = size(operation.key, value);
         let taken = self.state.lock().take_room(operation.key, bytes);
-        taken.map_or_else(|| self.make_room(operation.key, bytes), Ok)
+        taken.map_or_else(|| self.make_room(operation.key, bytes), Ok).map(admission)
     }
 
-    fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
+    fn apply(&self, admission: Admission<'_>, seq: Seq, operation: Operation<'_>) {
         let mut state = self.state.lock();
-        state.admitted.remove(&admission.0);
+        state.admitted.remove(&admission.into_reserved());
         state.unflushed.put(operation.key, operation.value, seq);
-    }
-
-    fn cancel(&self, admission: Admission) {
-        self.state.lock().admitted.remove(&admission.0);
     }
 
     fn first_unflushed(&self) -> Option<Seq> {
@@ -359,29 +374,6 @@ impl Engine for InPlace {
     }
 
     fn checkpoint_is_durable(&self) {}
-
-    fn replay_structure(&self, _: Seq, body: &[u8]) -> Result<()> {
-        let table = Table::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
-        let mut state = self.state.lock();
-        if state.table.doubled() != Some(table) {
-            return Err(self.pages.corruption(table.base, "the log does not fit the table of buckets"));
-        }
-        state.table = table;
-        Ok(())
-    }
-
-    fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
-        self.state.lock().unflushed.put(operation.key, operation.value, seq);
-        Ok(())
-    }
-
-    fn structure_recovered(&self) -> Result<()> {
-        let table = self.state.lock().table;
-        let bytes = |page| Ok(self.pages.records(page)?.iter().map(stored_size).sum());
-        let stored = (table.base..table.end()).map(bytes).collect::<Result<Vec<usize>>>()?;
-        self.state.lock().stored = stored;
-        Ok(())
-    }
 
     fn verify(&self) -> Result<Check> {
         self.check_open()?;
@@ -408,6 +400,31 @@ impl Engine for InPlace {
 
     fn mark_dropped(&self) {
         self.retired.store(true, Ordering::Release);
+    }
+}
+
+impl Recover for InPlace {
+    fn replay_structure(&self, _: Seq, body: &[u8]) -> Result<()> {
+        let table = Table::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
+        let mut state = self.state.lock();
+        if state.table.doubled() != Some(table) {
+            return Err(self.pages.corruption(table.base, "the log does not fit the table of buckets"));
+        }
+        state.table = table;
+        Ok(())
+    }
+
+    fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
+        self.state.lock().unflushed.put(operation.key, operation.value, seq);
+        Ok(())
+    }
+
+    fn structure_recovered(&self) -> Result<()> {
+        let table = self.state.lock().table;
+        let bytes = |page| Ok(self.pages.records(page)?.iter().map(stored_size).sum());
+        let stored = (table.base..table.end()).map(bytes).collect::<Result<Vec<usize>>>()?;
+        self.state.lock().stored = stored;
+        Ok(())
     }
 }
 

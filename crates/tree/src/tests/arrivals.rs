@@ -1,6 +1,6 @@
 //! Keys that arrive in order, at the ends of the key space or inside it: write-out fills pages with them, once.
 
-use ecotone_engine::contract::{Engine, Operation};
+use ecotone_engine::contract::{Engine, Operation, Recover};
 use ecotone_substrate::limits::PAGE;
 
 use super::fixture::{Fixture, Model};

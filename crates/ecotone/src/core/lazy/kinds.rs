@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use ecotone_engine::{
-    contract::{
-        AnyEngine, Cursor, Direction, Hashed, Hint, Operation, Ordered, Range, RangeShape, Record, RecordRef,
-        UnorderedCursor, UpdateFn,
-    },
+    contract::{AnyEngine, Cursor, Direction, Hashed, Ordered, Range, Record, RecordRef, UnorderedCursor, UpdateFn},
     merge::Merge,
 };
 use ecotone_substrate::{Error, Result, memory::Component};
@@ -35,15 +32,6 @@ impl Ordered for LazyEngine {
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
         ordered(self.make()?).clone().bulk_load(records)
     }
-
-    fn hint(&self, range: &Range, hint: Hint) -> Result<()> {
-        self.open()?.map_or_else(|| self.hint_later(range, hint), |made| ordered(made).hint(range, hint))
-    }
-
-    fn shapes(&self) -> Vec<RangeShape> {
-        // A keyspace that cannot be opened has no ranges to report.
-        self.open().ok().flatten().map_or_else(Vec::new, |made| ordered(made).shapes())
-    }
 }
 
 impl Hashed for LazyEngine {
@@ -62,11 +50,6 @@ impl Hashed for LazyEngine {
 
     fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
         hashed(self.make()?).merge(key, merge)
-    }
-
-    #[inline]
-    fn put(&self, operation: Operation<'_>) -> Result<()> {
-        hashed(self.make()?).put(operation)
     }
 }
 

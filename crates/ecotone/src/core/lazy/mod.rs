@@ -16,7 +16,9 @@ use std::{
     },
 };
 
-use ecotone_engine::contract::{AnyEngine, Context, Engine, EngineCheckpoint, EngineFactory, Hint, Operation, Range};
+use ecotone_engine::contract::{
+    AnyEngine, Context, Engine, EngineCheckpoint, EngineFactory, Hint, Hintable, Operation, Range, RangeShape,
+};
 use ecotone_substrate::{
     Error, Result, Seq,
     storage::FileId,
@@ -185,19 +187,31 @@ impl LazyEngine {
                 return Err(error);
             }
         }
-        if let AnyEngine::Ordered(engine) = &made {
-            let hints = std::mem::take(&mut *self.hints.lock());
-            // An empty keyspace has nothing to convert, and a hint too many may be dropped.
-            hints.iter().for_each(|(range, hint)| drop(engine.hint(range, *hint)));
-        }
+        let hints = std::mem::take(&mut *self.hints.lock());
+        // An empty keyspace has nothing to convert, and a hint too many may be dropped.
+        hints.iter().for_each(|(range, hint)| drop(give_hint(made.engine(), range, *hint)));
         Ok(self.made.get_or_init(|| made))
+    }
+
+    /// Gives the engine a hint, if it takes any.
+    ///
+    /// # Errors
+    /// If there are too many hints, or the engine cannot be opened.
+    pub(crate) fn hint(&self, range: &Range, hint: Hint) -> Result<()> {
+        self.open()?.map_or_else(|| self.hint_later(range, hint), |made| give_hint(made.engine(), range, hint))
+    }
+
+    /// The ranges of the engine with a form of their own. A keyspace that cannot be opened has none to report.
+    pub(crate) fn shapes(&self) -> Vec<RangeShape> {
+        let hints = self.open().ok().flatten().and_then(|made| made.engine().capabilities().hints);
+        hints.map_or_else(Vec::new, Hintable::shapes)
     }
 
     /// Keeps a hint until the first write.
     fn hint_later(&self, range: &Range, hint: Hint) -> Result<()> {
         let _stored = self.stored.lock();
-        if let Some(AnyEngine::Ordered(engine)) = self.made.get() {
-            return engine.hint(range, hint);
+        if let Some(made) = self.made.get() {
+            return give_hint(made.engine(), range, hint);
         }
         let mut hints = self.hints.lock();
         if hints.len() == MOST_HINTS {
@@ -238,6 +252,12 @@ impl LazyEngine {
         Ok(is_first)
     }
 
+    /// Opens the engine, or creates it if the keyspace is unwritten.
+    #[inline]
+    pub(crate) fn open_for_write(&self) -> Result<()> {
+        self.make().map(drop)
+    }
+
     /// Opens the engine of a written keyspace.
     pub(crate) fn look(&self) -> Result<()> {
         self.open().map(drop)
@@ -267,4 +287,9 @@ impl LazyEngine {
     fn replay_operation(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
         self.make()?.engine().replay(seq, operation)
     }
+}
+
+/// Gives an engine a hint. One without a choice ignores it.
+fn give_hint(engine: &dyn Engine, range: &Range, hint: Hint) -> Result<()> {
+    engine.capabilities().hints.map_or(Ok(()), |hints| hints.hint(range, hint))
 }
