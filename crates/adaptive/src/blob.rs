@@ -1,12 +1,13 @@
 //! The engine checkpoint of an adaptive keyspace in the manifest (`docs/format/adaptive.md`, "Root").
 
-use ecotone_lsm::manifest::PagedRanges;
+use ecotone_lsm::{Split, manifest::PagedRanges};
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
     limits::MAX_MANIFEST,
 };
+use ecotone_tree::PageFill;
 
-use super::{AdaptiveOptions, choice::Choice, options::MOST_ADAPT};
+use super::{AdaptiveOptions, insert::Insert, options::MOST_ADAPT};
 
 /// Version of the encoding.
 const FORM: u8 = 1;
@@ -29,7 +30,7 @@ impl Blob {
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         let AdaptiveOptions { split, page_fill, insert, adapt, .. } = self.options;
-        w.u8(FORM).u8(split.code()).u8(page_fill.code()).u8(insert.code()).u8(adapt);
+        w.u8(FORM).u8(split as u8).u8(page_fill as u8).u8(insert as u8).u8(adapt);
         self.paged_ranges.encode(&mut w);
         w.prefixed(&self.lsm).prefixed(&self.tree);
         w.finish()
@@ -42,7 +43,8 @@ impl Blob {
     pub fn decode(bytes: &[u8]) -> Result<Blob, Malformed> {
         let mut r = Reader::new(bytes);
         r.version(FORM)?;
-        let (split, page_fill, insert, adapt) = (choice(&mut r)?, choice(&mut r)?, choice(&mut r)?, r.u8()?);
+        let (split, page_fill) = (one_of(Split::ALL, &mut r)?, one_of(PageFill::ALL, &mut r)?);
+        let (insert, adapt) = (one_of(Insert::ALL, &mut r)?, r.u8()?);
         if adapt > MOST_ADAPT {
             return r.fail("an adaptive keyspace adapts for more than all of the time");
         }
@@ -54,10 +56,10 @@ impl Blob {
     }
 }
 
-/// A value of an option.
-fn choice<C: Choice>(r: &mut Reader<'_>) -> Result<C, Malformed> {
-    match C::of(r.u8()?) {
-        Some(value) => Ok(value),
+/// A value of an option, by its number.
+fn one_of<T: Copy, const N: usize>(values: [T; N], r: &mut Reader<'_>) -> Result<T, Malformed> {
+    match values.get(usize::from(r.u8()?)) {
+        Some(value) => Ok(*value),
         None => r.fail("an option of an adaptive keyspace is not known"),
     }
 }

@@ -1,12 +1,13 @@
 //! How flushed records of a range that is pages alone get into the pages: at once, or through a run above the pages
 //! that is converted later (A10; adaptive.md, "Flush").
 
-use ecotone_engine::contract::Hint;
+use ecotone_engine::{contract::Hint, option_value};
 
 use super::cost_model;
 
 /// How writes reach a range that has only pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Insert {
     /// The cheaper way, for each flush and range: straight into the pages if another table would cost the scans since
     /// the last flush more than the page writes cost, and no memtable waits.
@@ -19,6 +20,9 @@ pub enum Insert {
 }
 
 impl Insert {
+    /// All ways, in the order of their numbers on disk.
+    pub(super) const ALL: [Insert; 3] = [Insert::Auto, Insert::Batch, Insert::Tree];
+
     /// Its name among the options.
     pub fn name(self) -> &'static str {
         match self {
@@ -28,6 +32,8 @@ impl Insert {
         }
     }
 }
+
+option_value!(Insert, "insert");
 
 /// Whether a flush should write its records of a range into the pages at once, at a cost in nanoseconds. Without a
 /// hint: if as many scans as began there since the last flush would lose at least that much to a run above the pages.

@@ -4,7 +4,6 @@
 //! controller. This is the only module that imports other engines.
 
 pub mod blob;
-mod choice;
 mod controller;
 mod cost_model;
 mod family;

@@ -1,31 +1,30 @@
 //! Options of an adaptive keyspace: its own, and those of its tables and pages.
 
+use ecotone_engine::options::{self, Settings, differing};
 use ecotone_lsm::{LsmOptions, Split};
 use ecotone_substrate::{Error, Result};
 use ecotone_tree::{PageFill, TreeOptions};
 
-use super::{choice::Choice, insert::Insert};
+use super::insert::Insert;
 
-/// Settings of the adaptive engine itself.
-const OWN: [&str; 4] = ["adapt", "insert", "page_fill", "split"];
-/// Settings of the pages. All others are settings of the tables.
-const OF_PAGES: [&str; 6] = ["fill", "neighbours", "segment_pages", "model", "forecast", "record_cache"];
-
-/// Options chosen when an adaptive keyspace is made, and kept in its checkpoint.
+/// Options of the adaptive engine: tables in levels, and pages below them where scans pay for them. They are fixed when
+/// a keyspace is created, and [`check`](Self::check)ed then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
 pub struct AdaptiveOptions {
-    /// Percent of the time in which ranges are converted at most, without waits for a processor; 0 to follow hints
-    /// only.
+    /// The most percent of time that is spent on converting ranges, without waits for a processor, 0 to 100. Default
+    /// 66. 0 turns adaptation off, and hints may use all of the time.
     pub adapt: u8,
-    /// How records written to a range that is pages get into the pages.
+    /// How writes reach a range that has only pages. Default [`Insert::Auto`].
     pub insert: Insert,
-    /// How full its pages are.
+    /// How full pages are. Default [`PageFill::Even`].
     pub page_fill: PageFill,
-    /// Whether one conversion to pages takes all visible table records of a range, or those of one run or level.
+    /// How much of a range is converted to pages at once. Default [`Split::Side`].
     pub split: Split,
-    /// Options of the tables.
+    /// The options of the tables.
     pub lsm: LsmOptions,
-    /// Options of the pages and of the record cache.
+    /// The options of the pages and of the record cache.
     pub tree: TreeOptions,
 }
 
@@ -47,22 +46,91 @@ impl Default for AdaptiveOptions {
 }
 
 impl AdaptiveOptions {
-    /// Parses the settings by name; options that they do not name keep their defaults.
+    /// The names of the engine's own options in settings.
+    const NAMES: [&str; 4] = ["adapt", "insert", "page_fill", "split"];
+
+    /// Sets [`adapt`](field@Self::adapt).
+    pub fn adapt(self, percent: u8) -> Self {
+        AdaptiveOptions { adapt: percent, ..self }
+    }
+
+    /// Sets [`insert`](field@Self::insert).
+    pub fn insert(self, insert: Insert) -> Self {
+        AdaptiveOptions { insert, ..self }
+    }
+
+    /// Sets [`page_fill`](field@Self::page_fill).
+    pub fn page_fill(self, page_fill: PageFill) -> Self {
+        AdaptiveOptions { page_fill, ..self }
+    }
+
+    /// Sets [`split`](field@Self::split).
+    pub fn split(self, split: Split) -> Self {
+        AdaptiveOptions { split, ..self }
+    }
+
+    /// Sets [`lsm`](field@Self::lsm).
+    pub fn lsm(self, tables: LsmOptions) -> Self {
+        AdaptiveOptions { lsm: tables, ..self }
+    }
+
+    /// Sets [`tree`](field@Self::tree).
+    pub fn tree(self, pages: TreeOptions) -> Self {
+        AdaptiveOptions { tree: pages, ..self }
+    }
+
+    /// Sets an option of the engine, of its tables or of its pages by its name, for tools. The names are those of the
+    /// fields of the three option types.
     ///
     /// # Errors
-    /// If there is no such option, or it cannot have that value.
+    /// If there is no such option, or the value is out of its range.
+    pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
+        match name {
+            "adapt" => self.adapt = percent(value)?,
+            "insert" => self.insert = value.parse()?,
+            "page_fill" => self.page_fill = value.parse()?,
+            "split" => self.split = value.parse()?,
+            _ if LsmOptions::NAMES.contains(&name) => self.lsm = self.lsm.set(name, value)?,
+            _ if TreeOptions::NAMES.contains(&name) => self.tree = self.tree.set(name, value)?,
+            _ => {
+                let known = Self::NAMES.into_iter().chain(LsmOptions::NAMES).chain(TreeOptions::NAMES);
+                return Err(options::unknown("adaptive", name, known));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Checks that each option is in its range.
+    ///
+    /// # Errors
+    /// If one is not; the error names it and the range.
+    pub fn check(&self) -> Result<()> {
+        Self::parse(&self.settings()).map(drop)
+    }
+
+    /// The options that differ from the defaults, by name, as [`set`](Self::set) takes them.
+    #[doc(hidden)]
+    pub fn settings(&self) -> Settings {
+        let own = differing(self.values(), Self::default().values());
+        [own, self.lsm.settings(), self.tree.settings()].concat()
+    }
+
+    /// Parses settings. An option that is not named keeps its default.
+    ///
+    /// # Errors
+    /// Those of [`set`](Self::set).
+    #[doc(hidden)]
     pub fn parse(settings: &[(String, String)]) -> Result<Self> {
-        let (own, others): (Vec<_>, Vec<_>) =
-            settings.iter().cloned().partition(|(name, _)| OWN.contains(&name.as_str()));
-        let (tree, lsm): (Vec<_>, Vec<_>) = others.into_iter().partition(|(name, _)| OF_PAGES.contains(&name.as_str()));
-        let parts =
-            AdaptiveOptions { lsm: LsmOptions::parse(&lsm)?, tree: TreeOptions::parse(&tree)?, ..Self::default() };
-        own.iter().try_fold(parts, |options, (name, value)| match name.as_str() {
-            "adapt" => Ok(AdaptiveOptions { adapt: percent(value)?, ..options }),
-            "page_fill" => Ok(AdaptiveOptions { page_fill: PageFill::parse(value)?, ..options }),
-            "split" => Ok(AdaptiveOptions { split: Split::parse(value)?, ..options }),
-            _ => Ok(AdaptiveOptions { insert: Insert::parse(value)?, ..options }),
-        })
+        settings.iter().try_fold(Self::default(), |options, (name, value)| options.set(name, value))
+    }
+
+    fn values(&self) -> [(&'static str, String); 4] {
+        [
+            ("adapt", self.adapt.to_string()),
+            ("insert", self.insert.to_string()),
+            ("page_fill", self.page_fill.to_string()),
+            ("split", self.split.to_string()),
+        ]
     }
 }
 
@@ -90,6 +158,23 @@ mod tests {
         assert_eq!(ways(set("split", "down").unwrap()), (Split::Down, PageFill::Even));
         assert_eq!(ways(set("page_fill", "spread").unwrap()), (Split::Side, PageFill::Spread));
         assert!(["101", "x", "-1"].iter().all(|value| set("adapt", value).is_err()));
-        assert!(set("fill", "101").is_err() && set("speed", "9").is_err());
+        assert!(set("fill", "101").is_err());
+        let unknown = set("speed", "9").unwrap_err().to_string();
+        assert!(unknown.starts_with("the adaptive engine has no option \"speed\"; it has adapt,"), "{unknown}");
+        assert!(unknown.contains("filter_bits") && unknown.ends_with("forecast and record_cache"), "{unknown}");
+    }
+
+    #[test]
+    fn each_value_has_a_name_and_a_number_on_disk() {
+        for (number, split) in Split::ALL.into_iter().enumerate() {
+            assert_eq!((split.name().parse::<Split>().unwrap(), split as usize), (split, number));
+        }
+        for (number, page_fill) in PageFill::ALL.into_iter().enumerate() {
+            assert_eq!((page_fill.name().parse::<PageFill>().unwrap(), page_fill as usize), (page_fill, number));
+        }
+        for (number, insert) in Insert::ALL.into_iter().enumerate() {
+            assert_eq!((insert.name().parse::<Insert>().unwrap(), insert as usize), (insert, number));
+        }
+        assert!("".parse::<Split>().unwrap_err().to_string().contains("split is \"\", and must be side or down"));
     }
 }

@@ -18,10 +18,11 @@ impl AnyKeyspace for HashKeyspace {}
 mod sealed {
     use std::sync::Arc;
 
-    use crate::{HashKeyspace, Keyspace, core::KeyspaceState};
+    use crate::{Durability, HashKeyspace, Keyspace, core::KeyspaceState};
 
-    /// A keyspace. The module is private, so other crates cannot implement [`AnyKeyspace`](super::AnyKeyspace).
-    pub struct Named<'a>(pub(crate) &'a Arc<KeyspaceState>);
+    /// A keyspace and the durability of its handle. The module is private, so other crates cannot implement
+    /// [`AnyKeyspace`](super::AnyKeyspace).
+    pub struct Named<'a>(pub(crate) &'a Arc<KeyspaceState>, pub(crate) Durability);
 
     pub trait HasKeyspace {
         #[doc(hidden)]
@@ -30,13 +31,13 @@ mod sealed {
 
     impl HasKeyspace for Keyspace {
         fn named(&self) -> Named<'_> {
-            Named(&self.handle.space)
+            Named(&self.handle.space, self.handle.durability)
         }
     }
 
     impl HasKeyspace for HashKeyspace {
         fn named(&self) -> Named<'_> {
-            Named(&self.handle.space)
+            Named(&self.handle.space, self.handle.durability)
         }
     }
 }
@@ -48,8 +49,10 @@ mod sealed {
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
     database: OpenDatabase,
-    /// `None`: the default of the database.
+    /// `None`: the strongest durability of the handles.
     durability: Option<Durability>,
+    /// The strongest durability of the handles; `None` without writes.
+    of_handles: Option<Durability>,
     writes: Vec<Write>,
 }
 
@@ -68,11 +71,11 @@ impl Write {
 
 impl Batch {
     pub(crate) fn new(database: OpenDatabase) -> Self {
-        Batch { durability: None, database, writes: Vec::new() }
+        Batch { database, durability: None, of_handles: None, writes: Vec::new() }
     }
 
-    /// Sets how durable the batch is when `commit` returns. A batch of unlogged keyspaces can only be
-    /// [`Durability::Buffered`].
+    /// Sets how durable the batch is when `commit` returns. Default: the strongest durability of the keyspace handles
+    /// that its writes name. A batch of unlogged keyspaces can only be [`Durability::Buffered`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
@@ -80,12 +83,12 @@ impl Batch {
 
     /// Adds a write of `value` under `key`.
     pub fn insert(&mut self, keyspace: &impl AnyKeyspace, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
-        self.push(keyspace.named().0, key.into(), Some(value.into()));
+        self.push(keyspace.named(), key.into(), Some(value.into()));
     }
 
     /// Adds a deletion of `key`.
     pub fn remove(&mut self, keyspace: &impl AnyKeyspace, key: impl Into<Vec<u8>>) {
-        self.push(keyspace.named().0, key.into(), None);
+        self.push(keyspace.named(), key.into(), None);
     }
 
     /// The number of writes in the batch.
@@ -116,10 +119,12 @@ impl Batch {
         }
         drop(spaces);
         let targets: Vec<TargetedOperation<'_>> = self.writes.iter().map(Write::target).collect();
-        self.database.write_batch(&targets, self.durability)
+        self.database.write_batch(&targets, self.durability.or(self.of_handles))
     }
 
-    fn push(&mut self, space: &Arc<KeyspaceState>, key: Vec<u8>, value: Option<Vec<u8>>) {
+    fn push(&mut self, keyspace: sealed::Named<'_>, key: Vec<u8>, value: Option<Vec<u8>>) {
+        let sealed::Named(space, durability) = keyspace;
+        self.of_handles = self.of_handles.max(Some(durability));
         self.writes.push(Write { space: space.clone(), key, value });
     }
 }

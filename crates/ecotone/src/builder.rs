@@ -19,7 +19,17 @@ use crate::{
 };
 
 /// Options of a database. [`open`](Self::open) opens it.
+///
+/// ```
+/// use ecotone::{Database, Durability};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("db");
+/// let database = Database::builder(&path).memory_budget(64 << 20).durability(Durability::Sync).open()?;
+/// assert_eq!(database.path(), path);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Builder {
     options: DatabaseOptions,
 }
@@ -75,6 +85,12 @@ impl Builder {
     ///   [`create`](Self::create) is off.
     /// - [`Error::Corruption`](crate::Error::Corruption) and [`Error::NewerFormat`](crate::Error::NewerFormat) name the
     ///   file.
+    /// - [`Error::Limit`](crate::Error::Limit) if the memory budget is less than
+    ///   [`MIN_BUDGET`](crate::limits::MIN_BUDGET).
+    /// - [`Error::Invalid`](crate::Error::Invalid) if the process may open fewer files than
+    ///   [`MIN_FILES`](crate::limits::MIN_FILES).
+    /// - [`Error::Memory`](crate::Error::Memory) if the memory budget is too small for this database.
+    /// - [`Error::NoSpace`](crate::Error::NoSpace) if the disk is full.
     /// - [`Error::Io`](crate::Error::Io) for missing permissions.
     pub fn open(self) -> Result<Database> {
         let options = self.options;

@@ -1,11 +1,11 @@
 //! A database: keyspaces that share one log, one manifest and one memory budget.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
 use ecotone_engine::contract::AnyEngine;
 
 use crate::{
-    Batch, Check, Durability, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, Stats,
+    Batch, Check, Durability, Error, HashKeyspace, HashKeyspaceOptions, Keyspace, KeyspaceOptions, Result, Stats,
     core::{DatabaseState, KeyspaceState, OpenDatabase},
     handle::KeyspaceHandle,
     stats,
@@ -20,6 +20,7 @@ pub struct Database {
 
 /// An entry of [`Database::keyspaces`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KeyspaceInfo {
     /// The keyspace's name.
     pub name: String,
@@ -32,12 +33,17 @@ pub struct KeyspaceInfo {
 }
 
 impl Database {
+    /// The directory of the database, as given to [`builder`](Self::builder).
+    pub fn path(&self) -> &Path {
+        &self.open.path
+    }
+
     /// Opens the keyspace `name`, or creates it with `options`. An existing keyspace keeps the options of its creation.
     ///
     /// # Errors
     /// - The name is empty, longer than [`MAX_NAME`](crate::limits::MAX_NAME) bytes or holds control characters.
     /// - The keyspace exists with another engine, or logged where the options say unlogged, or the reverse.
-    /// - It does not exist, and an option is out of its range.
+    /// - An option is out of its range, whether the keyspace exists or not.
     /// - The disk is full.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.ordered(self.open.open_or_create(name, &options.creation)?)
@@ -59,14 +65,14 @@ impl Database {
         self.ordered(self.open.find(name)?)
     }
 
-    /// As [`keyspace`](Self::keyspace), for a hashed keyspace.
-    pub fn hash_keyspace(&self, name: &str, options: HashOptions) -> Result<HashKeyspace> {
-        self.hashed(self.open.open_or_create(name, &options.creation)?)
+    /// As [`keyspace`](Self::keyspace), for a hashed keyspace. Takes [`HashOptions`](crate::HashOptions) too.
+    pub fn hash_keyspace(&self, name: &str, options: impl Into<HashKeyspaceOptions>) -> Result<HashKeyspace> {
+        self.hashed(self.open.open_or_create(name, &options.into().creation)?)
     }
 
     /// As [`create_keyspace`](Self::create_keyspace), for a hashed keyspace.
-    pub fn create_hash_keyspace(&self, name: &str, options: HashOptions) -> Result<HashKeyspace> {
-        self.hashed(self.open.create(name, &options.creation, false)?)
+    pub fn create_hash_keyspace(&self, name: &str, options: impl Into<HashKeyspaceOptions>) -> Result<HashKeyspace> {
+        self.hashed(self.open.create(name, &options.into().creation, false)?)
     }
 
     /// As [`open_keyspace`](Self::open_keyspace), for a hashed keyspace.
@@ -90,23 +96,47 @@ impl Database {
 
     /// Drops a keyspace with all its records, durably. Its space returns to the file system. From now on its handles
     /// fail with [`Error::Closed`].
+    ///
+    /// # Errors
+    /// - [`Error::UnknownKeyspace`] if there is none of this name.
+    /// - [`Error::Closed`], [`Error::Poisoned`] and [`Error::Forked`], as for a write.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         self.open.drop_keyspace(name)
     }
 
     /// Starts an empty batch.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).memory_budget(64 << 20).open()?;
+    /// # let stock = database.keyspace("stock", ecotone::KeyspaceOptions::default())?;
+    /// # let sales = database.hash_keyspace("sales", ecotone::HashOptions::default())?;
+    /// let mut batch = database.batch();
+    /// batch.insert(&stock, "apples", "11");
+    /// batch.insert(&sales, "2031-05-06/1", "1 apple");
+    /// batch.commit()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn batch(&self) -> Batch {
         Batch::new(self.open.clone())
     }
 
     /// Makes everything written so far durable, flushes it to the data files, unlogged keyspaces included, and stores a
     /// checkpoint. The next open then has nothing to replay. Takes long if much is unflushed.
+    ///
+    /// # Errors
+    /// - [`Error::NoSpace`] if the disk is full. Writes to logged keyspaces stay in the log; call it again later.
+    /// - [`Error::Closed`], [`Error::Poisoned`] and [`Error::Forked`], as for a write.
     pub fn flush(&self) -> Result<()> {
         self.open.check_writable()?;
         self.open.retry_without_memory(|| self.open.flush_all())
     }
 
     /// Makes everything written to logged keyspaces so far survive a power failure, by one sync of the log.
+    /// Unlogged keyspaces need [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Poisoned`] and [`Error::Forked`], as for a write.
     pub fn sync(&self) -> Result<()> {
         self.open.check_writable()?;
         self.open.wal.commit(self.open.wal.tail(), Durability::Sync)

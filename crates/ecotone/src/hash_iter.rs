@@ -11,6 +11,7 @@ use crate::{Error, Result, core::OpenDatabase, iter::owned};
 /// Consistent per key, as [`Iter`](crate::Iter) is. A key is returned at most once, with a value that was its newest at
 /// some time since the iterator was created. A key that exists all that time is returned. After an error the iterator
 /// ends.
+#[must_use = "an iterator reads nothing until it is used"]
 pub struct HashIter {
     /// The records, or an error to return once.
     records: std::result::Result<Box<dyn UnorderedCursor>, Option<Error>>,

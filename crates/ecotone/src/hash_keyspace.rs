@@ -20,6 +20,7 @@ impl HashKeyspace {
     }
 
     /// A handle of the same keyspace whose writes have another durability.
+    #[must_use = "this handle keeps its durability"]
     pub fn durability(&self, durability: Durability) -> HashKeyspace {
         HashKeyspace { handle: self.handle.durability(durability) }
     }

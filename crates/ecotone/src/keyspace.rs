@@ -29,6 +29,7 @@ impl Keyspace {
     }
 
     /// A handle of the same keyspace whose writes have another durability.
+    #[must_use = "this handle keeps its durability"]
     pub fn durability(&self, durability: Durability) -> Keyspace {
         Keyspace { handle: self.handle.durability(durability) }
     }

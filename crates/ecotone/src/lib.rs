@@ -52,15 +52,19 @@ mod repair;
 mod stats;
 mod update;
 
+pub use ecotone_adaptive::AdaptiveOptions;
 pub use ecotone_engine::{
     contract::{Check, ConversionReason, Hint, RangeShape, SampledStats, SegmentCount, SegmentPlacement, Shape},
     merge::Merge,
 };
-pub use ecotone_substrate::{Error, Result, limits, storage::Counters, wal::Durability};
+pub use ecotone_hash::HashOptions;
+pub use ecotone_lsm::LsmOptions;
+pub use ecotone_substrate::{Error, Result, storage::Counters, wal::Durability};
+pub use ecotone_tree::TreeOptions;
 
 pub use batch::{AnyKeyspace, Batch};
 pub use builder::Builder;
-pub use config::{AdaptiveOptions, Engine, HashOptions, KeyspaceOptions, LsmOptions, TreeOptions};
+pub use config::{Engine, HashKeyspaceOptions, KeyspaceOptions};
 pub use database::{Database, KeyspaceInfo};
 pub use hash_iter::HashIter;
 pub use hash_keyspace::HashKeyspace;
@@ -70,13 +74,20 @@ pub use repair::{KeyRange, Ranges, Repair, RepairProgress, RepairReport, RepairS
 pub use stats::{KeyspaceStats, LogStats, MemoryUse, Stats, WriterDelays};
 pub use update::Swap;
 
-/// The values of options that are one of several: the arguments of the methods of [`TreeOptions`], [`LsmOptions`],
-/// [`AdaptiveOptions`] and [`HashOptions`].
+/// The values of options that are one of several, in [`TreeOptions`], [`LsmOptions`], [`AdaptiveOptions`] and
+/// [`HashOptions`].
 pub mod options {
     pub use ecotone_adaptive::Insert;
     pub use ecotone_hash::Compaction;
     pub use ecotone_lsm::{Compression, IndexKind, Split};
     pub use ecotone_tree::{ForecastKind, Model, PageFill};
+}
+
+/// The limits of keys, records, batches and databases.
+pub mod limits {
+    pub use ecotone_substrate::limits::{
+        MAX_BATCH, MAX_KEY, MAX_KEYSPACES, MAX_NAME, MAX_RECORD, MIN_BUDGET, MIN_FILES, PAGE,
+    };
 }
 
 /// Components that the tests of the codebase replace: storage, scheduler, engines. Not a public interface.

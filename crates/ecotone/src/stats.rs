@@ -40,6 +40,7 @@ pub struct Stats {
 
 /// One component's use of the memory budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryUse {
     /// The component's name, such as `record cache`.
     pub component: &'static str,

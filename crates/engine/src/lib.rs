@@ -7,6 +7,7 @@ pub mod files;
 pub mod idle;
 pub mod job_lock;
 pub mod merge;
+pub mod options;
 pub mod page_cache;
 mod range_shape;
 pub mod read_ahead;

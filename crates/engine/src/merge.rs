@@ -19,6 +19,7 @@ impl Merge<'_> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an addition to a value that is no counter.
+    #[doc(hidden)]
     pub fn apply(self, before: Option<&[u8]>, after: &mut Vec<u8>) -> Result<()> {
         match self {
             Merge::Add(amount) => after.extend_from_slice(&counter(before)?.wrapping_add(amount).to_le_bytes()),
@@ -34,6 +35,7 @@ impl Merge<'_> {
     ///
     /// # Errors
     /// Those of `modify` and of [`apply_to`](Self::apply_to). Then nothing is changed.
+    #[doc(hidden)]
     pub fn apply_by(self, key: &[u8], modify: impl FnOnce(&mut UpdateFn<'_>) -> Result<()>) -> Result<()> {
         let mut refused = None;
         modify(&mut |before, after| {
@@ -48,6 +50,7 @@ impl Merge<'_> {
     /// # Errors
     /// [`Error::Invalid`] for an addition to a value that is no counter, [`Error::Limit`] where the value becomes too
     /// long.
+    #[doc(hidden)]
     pub fn apply_to(self, key: &[u8], before: Option<&[u8]>, after: &mut Vec<u8>) -> Result<()> {
         self.apply(before, after)?;
         let bytes = key.len() + after.len();

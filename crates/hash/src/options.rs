@@ -2,8 +2,12 @@
 
 use std::ops::RangeInclusive;
 
+use ecotone_engine::{
+    option_value,
+    options::{self, SWITCH, Settings, differing, number, one_of, switch},
+};
 use ecotone_substrate::{
-    Error, Result,
+    Result,
     codec::{Malformed, Reader, Writer},
 };
 
@@ -11,13 +15,15 @@ use ecotone_substrate::{
 const DISK: RangeInclusive<u64> = 16 << 20..=1 << 60;
 const HOT_DISK: RangeInclusive<u64> = 0..=1 << 40;
 
-/// How compaction finds live records (H8).
+// H8.
+/// How compaction finds live records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Compaction {
     /// Each record is looked up in the index.
     #[default]
     Lookup,
-    /// The whole read-only part of the hot log is read, and a table in memory keeps the live records.
+    /// Everything written since is read, as FASTER does. It takes more time and memory, and exists for comparison.
     Scan,
 }
 
@@ -33,17 +39,27 @@ impl Compaction {
     }
 }
 
-/// The options chosen when a hash keyspace is made; kept in its root.
+option_value!(Compaction, "compaction");
+
+/// Options of the hash engine: a hybrid log under a latch-free index. They are fixed when a keyspace is created, and
+/// [`check`](Self::check)ed then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
 pub struct HashOptions {
-    /// Maximum bytes of its files together, 16 MiB to 2⁶⁰ (H12). Default none.
+    /// The most bytes that the files of the keyspace may have together, 16 MiB to 2⁶⁰. Default none. The log of the
+    /// database does not count. Near the limit, old versions are removed sooner, at the price of more writes, and
+    /// writers are throttled. If live data reaches the limit, writes that add data fail with
+    /// [`Error::DiskBudget`](ecotone_substrate::Error::DiskBudget) until enough is deleted. Choose 1.5 times the size
+    /// of keys and values, and no less than 1.3 times plus 5 MiB.
     pub disk: Option<u64>,
-    /// Bytes that the hot log keeps on disk before they are compacted, at most 2⁴⁰. Default 0: the hot log keeps none
-    /// there deliberately.
+    /// The bytes of the latest writes that stay on disk in write order, beyond memory, before they are sorted, 0 to
+    /// 2⁴⁰. Default 0. More saves rewrites of records that change again and again. It costs memory for the index (a
+    /// tenth of it) and time at opening.
     pub hot_disk: u64,
-    /// How compaction finds live records. Default by lookup.
+    /// How compaction finds live records. Default [`Compaction::Lookup`].
     pub compaction: Compaction,
-    /// Whether records read from files are cached in memory (H6). Default yes.
+    /// Whether copies of records read from disk are kept in memory. Default true. False leaves the memory to writes.
     pub read_cache: bool,
 }
 
@@ -57,6 +73,75 @@ impl Default for HashOptions {
 const WITHOUT_COPIES: u8 = 1 << 7;
 
 impl HashOptions {
+    const NAMES: [&str; 4] = ["disk", "hot_disk", "compaction", "read_cache"];
+
+    /// Sets [`disk`](field@Self::disk).
+    pub fn disk(self, bytes: u64) -> Self {
+        HashOptions { disk: Some(bytes), ..self }
+    }
+
+    /// Sets [`hot_disk`](field@Self::hot_disk).
+    pub fn hot_disk(self, bytes: u64) -> Self {
+        HashOptions { hot_disk: bytes, ..self }
+    }
+
+    /// Sets [`compaction`](field@Self::compaction).
+    pub fn compaction(self, compaction: Compaction) -> Self {
+        HashOptions { compaction, ..self }
+    }
+
+    /// Sets [`read_cache`](field@Self::read_cache).
+    pub fn read_cache(self, is_on: bool) -> Self {
+        HashOptions { read_cache: is_on, ..self }
+    }
+
+    /// Sets an option by its name, for tools. The names are those of the fields; switches are `on` and `off`.
+    ///
+    /// # Errors
+    /// If there is no such option, or the value is out of its range.
+    pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
+        match name {
+            "disk" => self.disk = Some(number((name, value), "a number of bytes", &DISK)?),
+            "hot_disk" => self.hot_disk = number((name, value), "a number of bytes", &HOT_DISK)?,
+            "compaction" => self.compaction = value.parse()?,
+            "read_cache" => self.read_cache = one_of(name, value, &SWITCH)?,
+            _ => return Err(options::unknown("hash", name, Self::NAMES)),
+        }
+        Ok(self)
+    }
+
+    /// Checks that each option is in its range.
+    ///
+    /// # Errors
+    /// If one is not; the error names it and the range.
+    pub fn check(&self) -> Result<()> {
+        Self::parse(&self.settings()).map(drop)
+    }
+
+    /// The options that differ from the defaults, by name, as [`set`](Self::set) takes them.
+    #[doc(hidden)]
+    pub fn settings(&self) -> Settings {
+        differing(self.values(), Self::default().values())
+    }
+
+    /// Parses settings. An option that is not named keeps its default.
+    ///
+    /// # Errors
+    /// Those of [`set`](Self::set).
+    #[doc(hidden)]
+    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
+        settings.iter().try_fold(Self::default(), |options, (name, value)| options.set(name, value))
+    }
+
+    fn values(&self) -> [(&'static str, String); 4] {
+        [
+            ("disk", self.disk.map_or(String::new(), |bytes| bytes.to_string())),
+            ("hot_disk", self.hot_disk.to_string()),
+            ("compaction", self.compaction.to_string()),
+            ("read_cache", switch(self.read_cache)),
+        ]
+    }
+
     /// Appends the options to a root.
     pub(super) fn encode(self, w: &mut Writer) {
         let copies = if self.read_cache { 0 } else { WITHOUT_COPIES };
@@ -75,46 +160,6 @@ impl HashOptions {
             return r.fail("there is no such kind of compaction");
         };
         Ok(HashOptions { disk, hot_disk, compaction, read_cache: how & WITHOUT_COPIES == 0 })
-    }
-
-    /// The options named by `settings`; the others keep their defaults.
-    ///
-    /// # Errors
-    /// If an option does not exist, or has an invalid value.
-    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
-        let mut options = HashOptions::default();
-        for (name, value) in settings {
-            match name.as_str() {
-                "disk" => options.disk = Some(bytes(name, value, DISK)?),
-                "hot_disk" => options.hot_disk = bytes(name, value, HOT_DISK)?,
-                "compaction" => {
-                    options.compaction = one_of(name, value, Compaction::ALL.map(|kind| (kind.name(), kind)))?
-                }
-                "read_cache" => options.read_cache = one_of(name, value, [("on", true), ("off", false)])?,
-                _ => {
-                    let known = "disk, hot_disk, compaction and read_cache";
-                    return Err(Error::Invalid(format!("the hash engine has no option {name:?}; it has {known}")));
-                }
-            }
-        }
-        Ok(options)
-    }
-}
-
-fn bytes(name: &str, value: &str, range: RangeInclusive<u64>) -> Result<u64> {
-    let parsed = value.parse().ok().filter(|bytes| range.contains(bytes));
-    let (least, most) = (range.start(), range.end());
-    parsed.ok_or_else(|| {
-        Error::Invalid(format!("the option {name} is {value:?}, and must be a number of bytes from {least} to {most}"))
-    })
-}
-
-fn one_of<T>(name: &str, value: &str, kinds: [(&'static str, T); 2]) -> Result<T> {
-    let [(first, one), (second, other)] = kinds;
-    match value {
-        _ if value == first => Ok(one),
-        _ if value == second => Ok(other),
-        _ => Err(Error::Invalid(format!("the option {name} is {value:?}, and must be {first} or {second}"))),
     }
 }
 

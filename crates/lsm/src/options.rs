@@ -2,8 +2,9 @@
 
 use std::ops::RangeInclusive;
 
+use ecotone_engine::options::{self, Settings, differing, number, one_of};
 use ecotone_substrate::{
-    Error, Result,
+    Result,
     codec::{Malformed, Reader, Writer},
 };
 
@@ -12,17 +13,18 @@ use crate::{
     table::{Compression, IndexKind, IndexOptions},
 };
 
-/// The encoding of `index: None`.
+/// The encoding of `index: None`, and its name in settings.
 const AUTO: u8 = 0;
+const AUTO_NAME: &str = "auto";
 /// Allowed error of the lines of a PLR index, in bytes.
 const ERROR: RangeInclusive<u32> = 400..=16_384;
 /// Allowed sizes of a memtable and of a table, and bits of a filter, for each key.
 const MEMTABLE: RangeInclusive<u64> = 1 << 20..=64 << 20;
 const TABLE: RangeInclusive<u64> = 1 << 16..=64 << 20;
-const FILTER_BITS: RangeInclusive<u16> = 0..=32;
+const FILTER_BITS: RangeInclusive<u8> = 0..=32;
 /// Extra bits of filters above the last level: few keys are there, and each lookup that ends further down has asked
 /// these filters first.
-const UPPER_FILTER_BITS: u16 = 4;
+const UPPER_FILTER_BITS: u8 = 4;
 /// The part of the budget of a memtable, by default.
 const MEMTABLE_PART: u64 = 8;
 /// Least size of a table by default; else it is half of a memtable.
@@ -31,23 +33,28 @@ const LEAST_TABLE: u64 = 8 << 20;
 /// one log record names them all.
 const TABLES: u64 = 4096;
 
-/// The options of an LSM keyspace, fixed when it is created and kept in its root.
+/// Options of the lsm engine: tables of sorted records in levels, found by learned indexes. They are fixed when a
+/// keyspace is created, and [`check`](Self::check)ed then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
 pub struct LsmOptions {
-    /// The kind of a table's index (L2); `None` for the one that is cheapest for each table. Default linear.
+    /// How the blocks of a table are found. Default [`IndexKind::Linear`]. `None` chooses the cheapest kind for each
+    /// table, by its size and read frequency. Keys that lines cannot tell apart get [`IndexKind::Single`] (SpongeKV).
     pub index: Option<IndexKind>,
-    /// By how many bytes the lines of [`IndexKind::Plr`] may err, 400..=16384. Default 2000.
+    /// The error bound of [`IndexKind::Plr`] in bytes, 400 to 16384. Default 2000.
     pub error: u32,
-    /// Bytes of a full memtable, 1 to 64 MiB. Default an eighth of the memory budget, within these.
+    /// The size of a memtable in bytes, 1 to 64 MiB. Default an eighth of the memory budget, within these bounds. Less
+    /// where memory is short.
     pub memtable: Option<u64>,
-    /// Bytes of a full table, 64 KiB to 64 MiB, and at least a 4096th of the memory budget. Default half a memtable,
-    /// and at least 8 MiB.
+    /// The size of a table in bytes, 64 KiB to 64 MiB. Default half a memtable, and at least 8 MiB. A table has at
+    /// least a 4096th of the memory budget, whatever is set.
     pub table: Option<u64>,
-    /// Bits for each key in a filter of the last level, 0..=32; above that level there are 4 more, unless it is 0.
-    /// Default 10.
-    pub filter_bits: u16,
-    /// The compression of blocks: LZ4 saves space and reads of cold data, for a few microseconds (computed, not
-    /// measured) at each access to a block. Default none.
+    /// The filter bits per key in a table of the last level, 0 (no filters) to 32. Default 10. Other levels have 4
+    /// more.
+    pub filter_bits: u8,
+    /// The compression of blocks. Default [`Compression::None`]. [`Compression::Lz4`] is for cold data that repeats
+    /// itself. Unpacking takes a few microseconds (computed, not measured) at each access to a block.
     pub compression: Compression,
 }
 
@@ -59,12 +66,100 @@ impl Default for LsmOptions {
 }
 
 impl LsmOptions {
+    /// The names of the options in settings.
+    #[doc(hidden)]
+    pub const NAMES: [&str; 6] = ["index", "error", "memtable", "table", "filter_bits", "compression"];
+
+    /// Sets [`index`](field@Self::index).
+    pub fn index(self, kind: impl Into<Option<IndexKind>>) -> Self {
+        LsmOptions { index: kind.into(), ..self }
+    }
+
+    /// Sets [`error`](field@Self::error).
+    pub fn error(self, bytes: u32) -> Self {
+        LsmOptions { error: bytes, ..self }
+    }
+
+    /// Sets [`memtable`](field@Self::memtable).
+    pub fn memtable(self, bytes: u64) -> Self {
+        LsmOptions { memtable: Some(bytes), ..self }
+    }
+
+    /// Sets [`table`](field@Self::table).
+    pub fn table(self, bytes: u64) -> Self {
+        LsmOptions { table: Some(bytes), ..self }
+    }
+
+    /// Sets [`filter_bits`](field@Self::filter_bits).
+    pub fn filter_bits(self, bits: u8) -> Self {
+        LsmOptions { filter_bits: bits, ..self }
+    }
+
+    /// Sets [`compression`](field@Self::compression).
+    pub fn compression(self, compression: Compression) -> Self {
+        LsmOptions { compression, ..self }
+    }
+
+    /// Sets an option by its name, for tools. The names are those of the fields; the index `None` is `auto`.
+    ///
+    /// # Errors
+    /// If there is no such option, or the value is out of its range.
+    pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
+        match name {
+            "index" => self.index = index(value)?,
+            "error" => self.error = number((name, value), "a number", &ERROR)?,
+            "memtable" => self.memtable = Some(number((name, value), "a number", &MEMTABLE)?),
+            "table" => self.table = Some(number((name, value), "a number", &TABLE)?),
+            "filter_bits" => self.filter_bits = number((name, value), "a number", &FILTER_BITS)?,
+            "compression" => self.compression = value.parse()?,
+            _ => return Err(options::unknown("lsm", name, Self::NAMES)),
+        }
+        Ok(self)
+    }
+
+    /// Checks that each option is in its range.
+    ///
+    /// # Errors
+    /// If one is not; the error names it and the range.
+    pub fn check(&self) -> Result<()> {
+        Self::parse(&self.settings()).map(drop)
+    }
+
+    /// The options that differ from the defaults, by name, as [`set`](Self::set) takes them.
+    #[doc(hidden)]
+    pub fn settings(&self) -> Settings {
+        differing(self.values(), Self::default().values())
+    }
+
+    /// Parses settings. An option that is not named keeps its default.
+    ///
+    /// # Errors
+    /// Those of [`set`](Self::set).
+    #[doc(hidden)]
+    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
+        settings.iter().try_fold(Self::default(), |options, (name, value)| options.set(name, value))
+    }
+
+    fn values(&self) -> [(&'static str, String); 6] {
+        let bytes = |bytes: Option<u64>| bytes.map_or(String::new(), |bytes| bytes.to_string());
+        [
+            ("index", self.index.map_or(AUTO_NAME, IndexKind::name).to_owned()),
+            ("error", self.error.to_string()),
+            ("memtable", bytes(self.memtable)),
+            ("table", bytes(self.table)),
+            ("filter_bits", self.filter_bits.to_string()),
+            ("compression", self.compression.to_string()),
+        ]
+    }
+
     /// Bytes of a full memtable for a memory budget.
+    #[doc(hidden)]
     pub fn memtable_bytes(&self, budget: usize) -> u64 {
         self.memtable.unwrap_or((budget as u64 / MEMTABLE_PART).clamp(*MEMTABLE.start(), *MEMTABLE.end()))
     }
 
     /// Bytes of a full table for a memory budget.
+    #[doc(hidden)]
     pub fn table_bytes(&self, budget: usize) -> u64 {
         self.table
             .unwrap_or((self.memtable_bytes(budget) / 2).max(LEAST_TABLE))
@@ -74,10 +169,11 @@ impl LsmOptions {
     /// Bits for each key in a filter of a table in a run or level.
     pub(super) fn filter_bits_at(&self, run_id: RunId) -> u16 {
         let more = if run_id == RunId::LAST || self.filter_bits == 0 { 0 } else { UPPER_FILTER_BITS };
-        (self.filter_bits + more).min(*FILTER_BITS.end())
+        (self.filter_bits + more).min(*FILTER_BITS.end()).into()
     }
 
     /// The index options of a table with this read frequency.
+    #[doc(hidden)]
     pub fn wanted(&self, read_frequency: f64) -> IndexOptions {
         IndexOptions { kind: self.index, error: self.error, read_frequency }
     }
@@ -85,7 +181,7 @@ impl LsmOptions {
     /// Appends the options to a root.
     pub(super) fn encode(self, w: &mut Writer) {
         w.u8(self.index.map_or(AUTO, IndexKind::number)).u32(self.error);
-        w.u64(self.memtable.unwrap_or(0)).u64(self.table.unwrap_or(0)).u8(self.filter_bits as u8);
+        w.u64(self.memtable.unwrap_or(0)).u64(self.table.unwrap_or(0)).u8(self.filter_bits);
         w.u8(self.compression.number());
     }
 
@@ -99,66 +195,20 @@ impl LsmOptions {
             }
         };
         let told = |bytes: u64| Some(bytes).filter(|bytes| *bytes > 0);
-        let (error, memtable, table, filter_bits) = (r.u32()?, told(r.u64()?), told(r.u64()?), r.u8()?.into());
+        let (error, memtable, table, filter_bits) = (r.u32()?, told(r.u64()?), told(r.u64()?), r.u8()?);
         let at = r.position();
         let compression = Compression::of(r.u8()?).ok_or_else(|| Malformed::new(at, "there is no such compression"))?;
         let options = LsmOptions { index, error, memtable, table, filter_bits, compression };
-        if options.is_possible() {
-            Ok(options)
-        } else {
-            Err(Malformed::new(start, "an option of an lsm is out of bounds"))
+        match options.check() {
+            Ok(()) => Ok(options),
+            Err(_) => Err(Malformed::new(start, "an option of an lsm is out of bounds")),
         }
-    }
-
-    fn is_possible(&self) -> bool {
-        ERROR.contains(&self.error)
-            && self.memtable.is_none_or(|bytes| MEMTABLE.contains(&bytes))
-            && self.table.is_none_or(|bytes| TABLE.contains(&bytes))
-            && FILTER_BITS.contains(&self.filter_bits)
-    }
-
-    /// Parses settings by name; options that they do not name keep their defaults.
-    ///
-    /// # Errors
-    /// If there is no such option, or it cannot have that value.
-    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
-        let mut options = LsmOptions::default();
-        for (name, value) in settings {
-            match name.as_str() {
-                "index" => options.index = kind(value)?,
-                "error" => options.error = number(name, value, ERROR)?,
-                "memtable" => options.memtable = Some(number(name, value, MEMTABLE)?),
-                "table" => options.table = Some(number(name, value, TABLE)?),
-                "filter_bits" => options.filter_bits = number(name, value, FILTER_BITS)?,
-                "compression" => options.compression = Compression::parse(value)?,
-                _ => {
-                    let known = "index, error, memtable, table, filter_bits and compression";
-                    return Err(Error::Invalid(format!("the lsm engine has no option {name:?}; it has {known}")));
-                }
-            }
-        }
-        Ok(options)
     }
 }
 
-fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
-    name: &str,
-    value: &str,
-    range: RangeInclusive<T>,
-) -> Result<T> {
-    let parsed = value.parse().ok().filter(|number| range.contains(number));
-    let (least, most) = (range.start(), range.end());
-    parsed.ok_or_else(|| {
-        Error::Invalid(format!("the option {name} is {value:?}, and must be a number from {least} to {most}"))
-    })
-}
-
-fn kind(value: &str) -> Result<Option<IndexKind>> {
-    let kind = IndexKind::ALL.into_iter().find(|kind| kind.name() == value);
-    if kind.is_some() || value == "auto" {
-        return Ok(kind);
-    }
-    Err(Error::Invalid(format!("the option index is {value:?}, and must be single, partitioned, plr, linear or auto")))
+fn index(value: &str) -> Result<Option<IndexKind>> {
+    let kinds = IndexKind::ALL.map(|kind| (kind.name(), Some(kind)));
+    one_of("index", value, &[&kinds[..], &[(AUTO_NAME, None)]].concat())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ecotone_engine::option_value;
 use ecotone_substrate::limits::PAGE;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -21,8 +22,10 @@ use super::{
 /// Fill percent of the fullest pages under [`PageFill::Spread`].
 const FULL: u8 = 100;
 
-/// How full planned pages are (A9).
+// A9.
+/// How full pages are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PageFill {
     /// All pages are equally full, as the option `fill` says.
     #[default]
@@ -32,6 +35,10 @@ pub enum PageFill {
 }
 
 impl PageFill {
+    /// Both, in the order of their numbers on disk.
+    #[doc(hidden)]
+    pub const ALL: [PageFill; 2] = [PageFill::Even, PageFill::Spread];
+
     /// Its name among the options.
     pub fn name(self) -> &'static str {
         match self {
@@ -40,6 +47,8 @@ impl PageFill {
         }
     }
 }
+
+option_value!(PageFill, "page_fill");
 
 /// Plans the segments that replace a reorganisation unit.
 #[derive(Debug)]

@@ -2,8 +2,9 @@
 
 use std::ops::RangeInclusive;
 
+use ecotone_engine::options::{self, SWITCH, Settings, differing, number, one_of, switch};
 use ecotone_substrate::{
-    Error, Result,
+    Result,
     codec::{Malformed, Reader, Writer},
 };
 
@@ -13,22 +14,29 @@ const FILL: RangeInclusive<u8> = 50..=100;
 const NEIGHBOURS: RangeInclusive<u8> = 0..=16;
 const SEGMENT_PAGES: RangeInclusive<u8> = 1..=MOST_PAGES;
 
-/// Options that are chosen when a tree is created. They are stored in its root.
+/// Options of the tree engine: update-in-place pages behind a record cache. They are fixed when a keyspace is created,
+/// and [`check`](Self::check)ed then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
 pub struct TreeOptions {
-    /// Percent of a page that reorganisation and bulk load fill, 50..=100. Less leaves room for inserts, more packs
-    /// cold data. Default 90.
+    /// Percent of a page that reorganisation and bulk load fill, 50 to 100. Default 90. Less leaves space for inserts;
+    /// more packs cold data.
     pub fill: u8,
-    /// Segments that a reorganisation may include on each side, 0..=16 (r of TreeLine). Default 5.
+    /// The most segments on each side that a reorganisation includes, 0 to 16. Default 5 (r of TreeLine §4.2).
     pub neighbours: u8,
-    /// Most base pages of a segment, 1..=16 (T7); 1 is a plain index of pages. Default 16.
+    /// The most pages of a segment, 1 to 16. Default 16 (TreeLine §4.1). More make a smaller index and cheaper scans; 1
+    /// is a plain index of pages.
     pub segment_pages: u8,
-    /// How the lines of segments are fitted (T11). Default optimal.
+    /// How the lines of segments are fitted. Default [`Model::Optimal`], piecewise linear approximation.
+    /// [`Model::Greedy`] (TreeLine's thesis, ch. 4) is less work.
     pub model: Model,
-    /// How reorganisation predicts where inserts will arrive, to leave space there (T14). Default off.
+    /// How inserts are predicted from past ones, so that reorganisation leaves space for them. Default
+    /// [`ForecastKind::Off`] (TreeLine §4.6). A forecast saves reorganisations in a keyspace that grows much, and costs
+    /// space.
     pub forecast: ForecastKind,
-    /// Whether the record cache keeps clean records: those that were read or are written out (T1, T3). When off, only
-    /// records that wait for write-out are in memory. Default on.
+    /// Whether the record cache keeps records after they are written out. Default true. False is a cache of capacity
+    /// zero (TreeLine §5.3), for a keyspace whose reads hardly repeat, beside others that share the cache.
     pub record_cache: bool,
 }
 
@@ -46,6 +54,91 @@ impl Default for TreeOptions {
 }
 
 impl TreeOptions {
+    /// The names of the options in settings.
+    #[doc(hidden)]
+    pub const NAMES: [&str; 6] = ["fill", "neighbours", "segment_pages", "model", "forecast", "record_cache"];
+
+    /// Sets [`fill`](field@Self::fill).
+    pub fn fill(self, percent: u8) -> Self {
+        TreeOptions { fill: percent, ..self }
+    }
+
+    /// Sets [`neighbours`](field@Self::neighbours).
+    pub fn neighbours(self, segments: u8) -> Self {
+        TreeOptions { neighbours: segments, ..self }
+    }
+
+    /// Sets [`segment_pages`](field@Self::segment_pages).
+    pub fn segment_pages(self, pages: u8) -> Self {
+        TreeOptions { segment_pages: pages, ..self }
+    }
+
+    /// Sets [`model`](field@Self::model).
+    pub fn model(self, model: Model) -> Self {
+        TreeOptions { model, ..self }
+    }
+
+    /// Sets [`forecast`](field@Self::forecast).
+    pub fn forecast(self, forecast: ForecastKind) -> Self {
+        TreeOptions { forecast, ..self }
+    }
+
+    /// Sets [`record_cache`](field@Self::record_cache).
+    pub fn record_cache(self, is_on: bool) -> Self {
+        TreeOptions { record_cache: is_on, ..self }
+    }
+
+    /// Sets an option by its name, for tools. The names are those of the fields; switches are `on` and `off`.
+    ///
+    /// # Errors
+    /// If there is no such option, or the value is out of its range.
+    pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
+        match name {
+            "fill" => self.fill = number((name, value), "a number", &FILL)?,
+            "neighbours" => self.neighbours = number((name, value), "a number", &NEIGHBOURS)?,
+            "segment_pages" => self.segment_pages = number((name, value), "a number", &SEGMENT_PAGES)?,
+            "model" => self.model = value.parse()?,
+            "forecast" => self.forecast = value.parse()?,
+            "record_cache" => self.record_cache = one_of(name, value, &SWITCH)?,
+            _ => return Err(options::unknown("tree", name, Self::NAMES)),
+        }
+        Ok(self)
+    }
+
+    /// Checks that each option is in its range.
+    ///
+    /// # Errors
+    /// If one is not; the error names it and the range.
+    pub fn check(&self) -> Result<()> {
+        Self::parse(&self.settings()).map(drop)
+    }
+
+    /// The options that differ from the defaults, by name, as [`set`](Self::set) takes them.
+    #[doc(hidden)]
+    pub fn settings(&self) -> Settings {
+        differing(self.values(), Self::default().values())
+    }
+
+    /// Parses settings. An option that is not named keeps its default.
+    ///
+    /// # Errors
+    /// Those of [`set`](Self::set).
+    #[doc(hidden)]
+    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
+        settings.iter().try_fold(Self::default(), |options, (name, value)| options.set(name, value))
+    }
+
+    fn values(&self) -> [(&'static str, String); 6] {
+        [
+            ("fill", self.fill.to_string()),
+            ("neighbours", self.neighbours.to_string()),
+            ("segment_pages", self.segment_pages.to_string()),
+            ("model", self.model.to_string()),
+            ("forecast", self.forecast.to_string()),
+            ("record_cache", switch(self.record_cache)),
+        ]
+    }
+
     /// Appends the options to a root.
     pub(crate) fn encode(self, w: &mut Writer) {
         w.u8(self.fill).u8(self.neighbours).u8(self.segment_pages).u8(match self.model {
@@ -76,60 +169,8 @@ impl TreeOptions {
 
     /// Checks options from disk against their ranges.
     pub(crate) fn checked(self) -> std::result::Result<Self, Malformed> {
-        let TreeOptions { fill, neighbours, segment_pages, .. } = self;
-        if FILL.contains(&fill) && NEIGHBOURS.contains(&neighbours) && SEGMENT_PAGES.contains(&segment_pages) {
-            return Ok(self);
-        }
-        Err(Malformed::new(0, "an option of a tree is out of bounds"))
+        self.check().map(|()| self).map_err(|_| Malformed::new(0, "an option of a tree is out of bounds"))
     }
-
-    /// Parses options from settings by name. An option that is not named keeps its default.
-    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
-        let mut options = TreeOptions::default();
-        for (name, value) in settings {
-            match name.as_str() {
-                "fill" => options.fill = number(name, value, FILL)?,
-                "neighbours" => options.neighbours = number(name, value, NEIGHBOURS)?,
-                "segment_pages" => options.segment_pages = number(name, value, SEGMENT_PAGES)?,
-                "model" => options.model = model(value)?,
-                "forecast" => options.forecast = forecast(value)?,
-                "record_cache" => options.record_cache = switch(name, value)?,
-                _ => {
-                    let known = "fill, neighbours, segment_pages, model, forecast and record_cache";
-                    return Err(Error::Invalid(format!("the tree engine has no option {name:?}; it has {known}")));
-                }
-            }
-        }
-        Ok(options)
-    }
-}
-
-fn number(name: &str, value: &str, range: RangeInclusive<u8>) -> Result<u8> {
-    let (least, most) = (*range.start(), *range.end());
-    let parsed = value.parse().ok().filter(|number| range.contains(number));
-    parsed.ok_or_else(|| {
-        Error::Invalid(format!("the option {name} is {value:?}, and must be a number from {least} to {most}"))
-    })
-}
-
-fn forecast(value: &str) -> Result<ForecastKind> {
-    let kind = ForecastKind::ALL.into_iter().find(|kind| kind.name() == value);
-    kind.ok_or_else(|| {
-        Error::Invalid(format!("the option forecast is {value:?}, and must be off, trend, seasonal or auto"))
-    })
-}
-
-fn switch(name: &str, value: &str) -> Result<bool> {
-    match value {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(Error::Invalid(format!("the option {name} is {value:?}, and must be on or off"))),
-    }
-}
-
-fn model(value: &str) -> Result<Model> {
-    let model = Model::ALL.into_iter().find(|model| model.name() == value);
-    model.ok_or_else(|| Error::Invalid(format!("the option model is {value:?}, and must be optimal or greedy")))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use ecotone::{Builder, Database, Error, HashOptions, KeyspaceOptions};
+use ecotone::{Builder, Database, Error, HashKeyspaceOptions, KeyspaceOptions};
 
 use crate::{
     failure::{Failure, warn},
@@ -117,7 +117,7 @@ impl Engine {
                 OpenKeyspace::Ordered(database.create_keyspace(name, options)?)
             }
             None => {
-                let plain = HashOptions::default();
+                let plain = HashKeyspaceOptions::default();
                 let options = settings.iter().fold(plain, |options, (option, value)| options.set(option, value));
                 OpenKeyspace::Hashed(database.create_hash_keyspace(name, options)?)
             }

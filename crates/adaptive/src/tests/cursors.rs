@@ -50,7 +50,7 @@ fn reshape(fixture: &Fixture, random: &mut SmallRng) {
 fn trap_02_a_cursor_gives_each_key_once_with_what_it_said_since_it_was_made() {
     for seed in 0..30 {
         let mut random = SmallRng::seed_from_u64(seed);
-        let tree = TreeOptions { segment_pages: [1, 16][seed as usize % 2], ..TreeOptions::default() };
+        let tree = TreeOptions::default().segment_pages([1, 16][seed as usize % 2]);
         let insert = [Insert::Tree, Insert::Batch][seed as usize / 2 % 2];
         let mut fixture = Fixture::new(seed, AdaptiveOptions { tree, insert, ..AdaptiveOptions::default() });
         let mut said = settled(&mut fixture, &mut random);

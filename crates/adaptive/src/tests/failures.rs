@@ -17,7 +17,7 @@ const BYTES: usize = 1800;
 /// A keyspace of so many keys, some of them in pages. All have newer records of so many bytes, or tombstones, in
 /// tables.
 fn fixture(keys: u32, bytes: usize) -> (Fixture, Model) {
-    let tree = TreeOptions { segment_pages: 4, ..TreeOptions::default() };
+    let tree = TreeOptions::default().segment_pages(4);
     let (mut fixture, mut model) =
         (Fixture::new(3, AdaptiveOptions { tree, ..AdaptiveOptions::default() }), Model::new());
     for round in 0..3_u8 {

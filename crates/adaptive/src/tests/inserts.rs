@@ -21,7 +21,7 @@ fn put(fixture: &mut Fixture, model: &mut Model, numbers: impl Iterator<Item = u
 
 /// Keys with one paged range. All flushed records of that range go into its pages.
 fn covered(lower: u32, upper: u32) -> (Fixture, Model) {
-    let tree = TreeOptions { segment_pages: 4, ..TreeOptions::default() };
+    let tree = TreeOptions::default().segment_pages(4);
     let options = AdaptiveOptions { tree, insert: Insert::Tree, ..AdaptiveOptions::default() };
     let (mut fixture, mut model) = (Fixture::new(3, options), Model::new());
     put(&mut fixture, &mut model, 0..KEYS, Some(&[0; 90]));
@@ -45,7 +45,7 @@ fn counting(fixture: &Fixture, lower: u32, upper: u32) -> u64 {
 #[test]
 fn the_forecast_is_of_inserts_and_not_of_what_moves() {
     const MANY: u32 = 110_000;
-    let tree = TreeOptions { forecast: ForecastKind::Trend, ..TreeOptions::default() };
+    let tree = TreeOptions::default().forecast(ForecastKind::Trend);
     let mut fixture =
         Fixture::unchecked(5, AdaptiveOptions { tree, insert: Insert::Tree, ..AdaptiveOptions::default() });
     (0..MANY).for_each(|number| fixture.write(&key(2 * number), Some(b"1")));

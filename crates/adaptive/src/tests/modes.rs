@@ -108,7 +108,7 @@ fn what_somebody_has_said_comes_first() {
 #[test]
 fn a_flush_into_pages_is_given_up_when_another_memtable_waits() {
     for insert in [Insert::Auto, Insert::Tree] {
-        let lsm = LsmOptions { memtable: Some(8 << 20), ..LsmOptions::default() };
+        let lsm = LsmOptions::default().memtable(8 << 20);
         let (mut fixture, mut model) =
             covered_in(Fixture::large(4, AdaptiveOptions { lsm, insert, ..AdaptiveOptions::default() }));
         scan(&fixture, 5000);

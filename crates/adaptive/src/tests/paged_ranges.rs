@@ -57,7 +57,7 @@ fn trap_12_what_was_written_is_read_whatever_shape_its_range_has() {
     let (mut absorbed, mut compacted, mut diverted) = (0, 0, 0);
     for seed in 0..30 {
         let mut random = SmallRng::seed_from_u64(seed);
-        let tree = TreeOptions { segment_pages: [1, 4, 16][seed as usize % 3], ..TreeOptions::default() };
+        let tree = TreeOptions::default().segment_pages([1, 4, 16][seed as usize % 3]);
         let insert = [Insert::Batch, Insert::Tree, Insert::Auto][seed as usize / 3 % 3];
         let (split, page_fill) =
             ([Split::Side, Split::Down][seed as usize % 2], [PageFill::Even, PageFill::Spread][seed as usize / 2 % 2]);

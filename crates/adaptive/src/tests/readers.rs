@@ -14,7 +14,7 @@ const KEYS: u32 = 120;
 /// Some keys in pages, with newer records or tombstones of some of them in tables; the others in tables alone.
 fn fixture() -> (Fixture, Model) {
     // A cached record would be read without I/O.
-    let tree = TreeOptions { segment_pages: 1, record_cache: false, ..TreeOptions::default() };
+    let tree = TreeOptions::default().segment_pages(1).record_cache(false);
     let (mut fixture, mut model) =
         (Fixture::new(5, AdaptiveOptions { tree, ..AdaptiveOptions::default() }), Model::new());
     for number in 0..KEYS {

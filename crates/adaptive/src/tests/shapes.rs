@@ -18,7 +18,7 @@ fn put(fixture: &mut Fixture, model: &mut Model, numbers: impl Iterator<Item = u
 
 /// So many keys, with one paged range.
 fn covered(keys: u32, (lower, upper): (u32, u32)) -> (Fixture, Model) {
-    let tree = TreeOptions { segment_pages: 4, ..TreeOptions::default() };
+    let tree = TreeOptions::default().segment_pages(4);
     let (mut fixture, mut model) =
         (Fixture::new(2, AdaptiveOptions { tree, ..AdaptiveOptions::default() }), Model::new());
     put(&mut fixture, &mut model, 0..keys, Some(&[0; 100]));

@@ -61,7 +61,7 @@ fn keyspaces_of_three_engines_live_in_sixteen_mebibytes() {
     let adaptive: Vec<Arc<AdaptiveKeyspace>> = (10..14)
         .map(|number| {
             let file = PageFile::create(&environment, number).unwrap();
-            let lsm = LsmOptions { memtable: Some(FULL), ..LsmOptions::default() };
+            let lsm = LsmOptions::default().memtable(FULL);
             let options = AdaptiveOptions { lsm, ..AdaptiveOptions::default() };
             Arc::new(family.empty(&of_number(number), options, &file).unwrap())
         })

@@ -1,6 +1,11 @@
 //! The engine of an ordered keyspace, and the creation options of keyspaces.
 
-use super::{AdaptiveOptions, LsmOptions, Settings, TreeOptions};
+use ecotone_adaptive::AdaptiveOptions;
+use ecotone_engine::option_value;
+use ecotone_lsm::LsmOptions;
+use ecotone_tree::TreeOptions;
+
+use super::Settings;
 
 /// The engine of a keyspace. It decides how records are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,6 +25,8 @@ pub enum Engine {
 }
 
 impl Engine {
+    const ALL: [Engine; 3] = [Engine::Tree, Engine::Lsm, Engine::Adaptive];
+
     /// The engine's name in files and tools.
     pub fn name(self) -> &'static str {
         match self {
@@ -29,6 +36,8 @@ impl Engine {
         }
     }
 }
+
+option_value!(Engine, "engine");
 
 /// The creation options of a keyspace of either kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +50,8 @@ pub(crate) struct CreateOptions {
 }
 
 impl CreateOptions {
-    pub(super) fn new(engine: &str, settings: Settings) -> Self {
-        CreateOptions { engine: engine.to_owned(), logged: true, settings }
+    pub(super) fn new(engine: &str, settings: impl Into<Settings>) -> Self {
+        CreateOptions { engine: engine.to_owned(), logged: true, settings: settings.into() }
     }
 }
 
@@ -61,6 +70,7 @@ impl CreateOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
 pub struct KeyspaceOptions {
     pub(crate) creation: CreateOptions,
 }
@@ -75,20 +85,20 @@ impl Default for KeyspaceOptions {
 impl KeyspaceOptions {
     /// A keyspace of [`Engine::Tree`] with these options.
     pub fn tree(options: TreeOptions) -> Self {
-        KeyspaceOptions::with(Engine::Tree, options.0)
+        KeyspaceOptions::with(Engine::Tree, options.settings())
     }
 
     /// A keyspace of [`Engine::Lsm`] with these options.
     pub fn lsm(options: LsmOptions) -> Self {
-        KeyspaceOptions::with(Engine::Lsm, options.0)
+        KeyspaceOptions::with(Engine::Lsm, options.settings())
     }
 
     /// A keyspace of [`Engine::Adaptive`] with these options.
     pub fn adaptive(options: AdaptiveOptions) -> Self {
-        KeyspaceOptions::with(Engine::Adaptive, options.0)
+        KeyspaceOptions::with(Engine::Adaptive, options.settings())
     }
 
-    fn with(engine: Engine, settings: Settings) -> Self {
+    fn with(engine: Engine, settings: impl Into<Settings>) -> Self {
         KeyspaceOptions { creation: CreateOptions::new(engine.name(), settings) }
     }
 
@@ -108,13 +118,14 @@ impl KeyspaceOptions {
     }
 
     /// Sets an option of the engine by its name, for tools that read options from a command line. A program uses
-    /// [`TreeOptions`], [`LsmOptions`] and [`AdaptiveOptions`]: their methods have the names of the options, and their
+    /// [`TreeOptions`], [`LsmOptions`] and [`AdaptiveOptions`]: their fields have the names of the options, and their
     /// documentation has the values. Unknown names and bad values are errors when the keyspace is created.
     pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
-        self.creation.settings = self.creation.settings.with(option, value.into());
+        self.creation.settings.set(option.into(), value.into());
         self
     }
 
+    /// Sets the engine by its name.
     #[doc(hidden)]
     pub fn engine_named(mut self, name: &str) -> Self {
         self.creation.engine = name.to_owned();

@@ -1,32 +1,25 @@
 //! Options of a database, and creation options of its keyspaces: the engine, its options, and whether writes are in the
 //! log.
 //!
-//! Each engine has a type whose methods set its options ([`TreeOptions`], [`LsmOptions`], [`AdaptiveOptions`],
-//! [`HashOptions`]). All of them collect [`Settings`], pairs of name and value. Settings are the stored form: the
-//! manifest holds those of a keyspace until its first write. The engine parses the settings and checks the ranges, when
-//! the keyspace is created and when its first write creates the files (`crates/tree/src/options.rs`, as in each
-//! engine).
+//! Each engine has a struct of its options, which the library re-exports (`crates/tree/src/options.rs`, as in each
+//! engine). [`KeyspaceOptions`] and [`HashKeyspaceOptions`] hold them as [`Settings`], pairs of name and value: the
+//! stored form. The manifest holds the settings of a keyspace until its first write. The engine parses the settings and
+//! checks the ranges, when the keyspace is created and when its first write creates the files.
 
-mod adaptive;
 mod database;
-mod hash;
+mod hash_keyspace;
 mod keyspace;
-mod lsm;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod tree;
 
-pub use self::{
-    adaptive::AdaptiveOptions,
-    hash::HashOptions,
-    keyspace::{Engine, KeyspaceOptions},
-    lsm::LsmOptions,
-    tree::TreeOptions,
-};
 pub(crate) use self::{
     database::{DatabaseOptions, check_vacant},
-    hash::HASH,
+    hash_keyspace::HASH,
     keyspace::CreateOptions,
     settings::Settings,
+};
+pub use self::{
+    hash_keyspace::HashKeyspaceOptions,
+    keyspace::{Engine, KeyspaceOptions},
 };

@@ -18,25 +18,19 @@ const LONGEST: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-/// The value of an option that is on or off.
-pub(super) fn switch(is_on: bool) -> &'static str {
-    if is_on { "on" } else { "off" }
+impl From<Vec<(String, String)>> for Settings {
+    fn from(settings: Vec<(String, String)>) -> Self {
+        Settings(settings)
+    }
 }
 
 impl Settings {
     /// Sets an option. The last value of an option counts.
-    pub(super) fn with(mut self, name: impl Into<String>, value: impl ToString) -> Self {
-        let (name, value) = (name.into(), value.to_string());
+    pub(super) fn set(&mut self, name: String, value: String) {
         match self.0.iter_mut().find(|(there, _)| *there == name) {
             Some((_, old)) => *old = value,
             None => self.0.push((name, value)),
         }
-        self
-    }
-
-    /// Sets all of these options.
-    pub(super) fn with_all(self, others: Settings) -> Self {
-        others.0.into_iter().fold(self, |settings, (name, value)| settings.with(name, value))
     }
 
     /// Checks that the manifest can store the settings.
@@ -98,9 +92,15 @@ fn text(r: &mut Reader<'_>) -> Result<String, Malformed> {
 mod tests {
     use super::*;
 
+    fn settings(pairs: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings::default();
+        pairs.iter().for_each(|(name, value)| settings.set((*name).to_owned(), (*value).to_owned()));
+        settings
+    }
+
     #[test]
     fn settings_come_back_and_nothing_else_does() {
-        let settings = Settings::default().with("fill", "80").with("model", "");
+        let settings = settings(&[("fill", "80"), ("model", "")]);
         let bytes = settings.encode();
         assert_eq!(Settings::decode(&bytes).unwrap(), settings);
         assert_eq!(Settings::decode(&Settings::default().encode()).unwrap(), Settings::default());
@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn what_can_be_stored_can_be_read_and_the_rest_is_refused() {
-        let many = |count| (0..count).fold(Settings::default(), |all, number| all.with(format!("o{number}"), number));
-        let long = |bytes| Settings::default().with("fill", "0".repeat(bytes));
+        let many = |count| Settings((0..count).map(|number| (format!("o{number}"), number.to_string())).collect());
+        let long = |bytes| settings(&[("fill", &"0".repeat(bytes))]);
         for settings in [many(64), many(65), long(LONGEST), long(LONGEST + 1)] {
             assert_eq!(settings.check().is_ok(), Settings::decode(&settings.encode()).is_ok());
         }
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_last_value_of_an_option_counts() {
-        let twice = Settings::default().with("fill", 80).with("model", "greedy").with("fill", 90);
-        assert_eq!(twice, Settings::default().with("fill", 90).with("model", "greedy"));
+        let twice = settings(&[("fill", "80"), ("model", "greedy"), ("fill", "90")]);
+        assert_eq!(twice, settings(&[("fill", "90"), ("model", "greedy")]));
     }
 }

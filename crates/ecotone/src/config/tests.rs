@@ -1,6 +1,10 @@
-//! Each option reaches its engine, and the range of each is checked.
+//! Each option comes back from its settings, and the range of each is checked.
 
-use super::{AdaptiveOptions, HashOptions, LsmOptions, TreeOptions};
+use ecotone_adaptive::AdaptiveOptions;
+use ecotone_hash::HashOptions;
+use ecotone_lsm::LsmOptions;
+use ecotone_tree::TreeOptions;
+
 use crate::options::{Compaction, Compression, ForecastKind, IndexKind, Insert, Model, PageFill, Split};
 
 fn all_tree() -> TreeOptions {
@@ -25,53 +29,52 @@ fn all_lsm() -> LsmOptions {
 
 #[test]
 fn an_engine_reads_each_option_as_it_was_set() {
-    let tree = ecotone_tree::TreeOptions {
-        fill: 75,
-        neighbours: 3,
-        segment_pages: 4,
-        model: Model::Greedy,
-        forecast: ForecastKind::Seasonal,
-        record_cache: false,
-    };
-    let lsm = ecotone_lsm::LsmOptions {
-        index: Some(IndexKind::Plr),
-        error: 400,
-        memtable: Some(1 << 20),
-        table: Some(1 << 16),
-        filter_bits: 4,
-        compression: Compression::Lz4,
-    };
-    let (insert, page_fill, split) = (Insert::Batch, PageFill::Spread, Split::Down);
-    let adaptive = ecotone_adaptive::AdaptiveOptions { adapt: 5, insert, page_fill, split, lsm, tree };
-    let hash = ecotone_hash::HashOptions {
-        disk: Some(16 << 20),
-        hot_disk: 7,
-        compaction: Compaction::Scan,
-        read_cache: false,
-    };
-    assert_eq!(ecotone_tree::TreeOptions::parse(&all_tree().0).unwrap(), tree);
-    assert_eq!(ecotone_lsm::LsmOptions::parse(&all_lsm().0).unwrap(), lsm);
-    let all = AdaptiveOptions::default().adapt(5).insert(insert).page_fill(page_fill).split(split);
+    assert_eq!(TreeOptions::parse(&all_tree().settings()).unwrap(), all_tree());
+    assert_eq!(all_tree().settings().len(), 6, "none of them is the default");
+    assert_eq!(LsmOptions::parse(&all_lsm().settings()).unwrap(), all_lsm());
+    assert_eq!(all_lsm().settings().len(), 6, "none of them is the default");
+    let all = AdaptiveOptions::default().adapt(5).insert(Insert::Batch).page_fill(PageFill::Spread).split(Split::Down);
     let all = all.lsm(all_lsm()).tree(all_tree());
-    assert_eq!(ecotone_adaptive::AdaptiveOptions::parse(&all.0).unwrap(), adaptive);
+    assert_eq!(AdaptiveOptions::parse(&all.settings()).unwrap(), all);
+    assert_eq!(all.settings().len(), 16, "none of them is the default");
     let all = HashOptions::default().disk(16 << 20).hot_disk(7).compaction(Compaction::Scan).read_cache(false);
-    assert_eq!(ecotone_hash::HashOptions::parse(&all.creation.settings).unwrap(), hash);
-    assert_eq!(ecotone_lsm::LsmOptions::parse(&LsmOptions::default().index(None).0).unwrap().index, None);
+    assert_eq!(HashOptions::parse(&all.settings()).unwrap(), all);
+    assert_eq!(all.settings().len(), 4, "none of them is the default");
+    let auto = LsmOptions::default().index(None);
+    assert_eq!(LsmOptions::parse(&auto.settings()).unwrap(), auto);
+}
+
+#[test]
+fn options_are_stored_by_name_and_those_with_their_default_are_not() {
+    let settings = |settings: &[(&str, &str)]| -> Vec<_> {
+        settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    assert_eq!(TreeOptions::default().fill(90).settings(), settings(&[]));
+    assert_eq!(
+        TreeOptions::default().record_cache(false).fill(75).settings(),
+        settings(&[("fill", "75"), ("record_cache", "off")])
+    );
+    let tables = LsmOptions::default().memtable(1 << 20).index(None);
+    assert_eq!(
+        AdaptiveOptions::default().lsm(tables).split(Split::Down).settings(),
+        settings(&[("split", "down"), ("index", "auto"), ("memtable", "1048576")])
+    );
+    assert_eq!(HashOptions::default().disk(16 << 20).settings(), settings(&[("disk", "16777216")]));
 }
 
 #[test]
 fn a_value_out_of_its_range_is_named_with_the_option_and_the_range() {
     let refused = [
-        ecotone_tree::TreeOptions::parse(&TreeOptions::default().fill(101).0).err(),
-        ecotone_tree::TreeOptions::parse(&TreeOptions::default().neighbours(17).0).err(),
-        ecotone_tree::TreeOptions::parse(&TreeOptions::default().segment_pages(0).0).err(),
-        ecotone_lsm::LsmOptions::parse(&LsmOptions::default().error(399).0).err(),
-        ecotone_lsm::LsmOptions::parse(&LsmOptions::default().filter_bits(33).0).err(),
-        ecotone_lsm::LsmOptions::parse(&LsmOptions::default().memtable(1).0).err(),
-        ecotone_lsm::LsmOptions::parse(&LsmOptions::default().table(1 << 27).0).err(),
-        ecotone_adaptive::AdaptiveOptions::parse(&AdaptiveOptions::default().adapt(101).0).err(),
-        ecotone_hash::HashOptions::parse(&HashOptions::default().disk(1).creation.settings).err(),
-        ecotone_hash::HashOptions::parse(&HashOptions::default().hot_disk(u64::MAX).creation.settings).err(),
+        TreeOptions::default().fill(101).check().err(),
+        TreeOptions::default().neighbours(17).check().err(),
+        TreeOptions::default().segment_pages(0).check().err(),
+        LsmOptions::default().error(399).check().err(),
+        LsmOptions::default().filter_bits(33).check().err(),
+        LsmOptions::default().memtable(1).check().err(),
+        LsmOptions::default().table(1 << 27).check().err(),
+        AdaptiveOptions::default().adapt(101).check().err(),
+        HashOptions::default().disk(1).check().err(),
+        HashOptions::default().hot_disk(u64::MAX).check().err(),
     ];
     let expected = [
         "the option fill is \"101\", and must be a number from 50 to 100",

@@ -29,7 +29,10 @@ impl DatabaseState {
     pub(crate) fn open_or_create(&self, name: &str, creation: &CreateOptions) -> Result<Arc<KeyspaceState>> {
         match self.find(name) {
             Err(Error::UnknownKeyspace { .. }) => self.create(name, creation, true),
-            Ok(space) if space.kind == creation.engine => space.check_logged(creation.logged).map(|()| space),
+            Ok(space) if space.kind == creation.engine => {
+                self.check_options(creation)?;
+                space.check_logged(creation.logged).map(|()| space)
+            }
             Ok(space) => {
                 let (has, wants, open) = (space.kind, &creation.engine, space.opened_with());
                 Err(Error::Invalid(format!(
@@ -83,10 +86,8 @@ impl DatabaseState {
     /// Creates an unwritten keyspace by one manifest that allocates its id and names it (memory-and-keyspaces.md,
     /// invariant 1).
     fn create_state(&self, manifest: &mut Manifest, name: &str, creation: &CreateOptions) -> Result<KeyspaceState> {
-        let CreateOptions { engine, logged, settings } = creation;
-        let family = family(&self.families, engine)?;
-        settings.check()?;
-        family.check(settings)?;
+        let CreateOptions { logged, settings, .. } = creation;
+        let family = self.check_options(creation)?;
         let id = manifest.next_keyspace;
         let limit = u64::from(u32::MAX);
         let above = Error::Limit { what: "the number of keyspaces ever made", limit, actual: limit + 1 };
@@ -108,6 +109,14 @@ impl DatabaseState {
         let lazy =
             LazyEngine::unwritten(family.clone(), context(&self.shared, id, *logged, settings), RecoveryPhase::over());
         Ok(KeyspaceState::new(id, name, &**family, *logged, lazy, &self.gap_places))
+    }
+
+    /// Checks creation options, and returns the factory of their engine.
+    fn check_options(&self, creation: &CreateOptions) -> Result<&Arc<dyn EngineFactory>> {
+        let family = family(&self.families, &creation.engine)?;
+        creation.settings.check()?;
+        family.check(&creation.settings)?;
+        Ok(family)
     }
 
     /// Stores the manifest with one more keyspace. The other records are not copied, since there may be many.

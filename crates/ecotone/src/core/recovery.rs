@@ -10,6 +10,7 @@ use ecotone_substrate::{
     bug,
     double_write::DoubleWrite,
     environment::Environment,
+    limits,
     manifest::{KeyspaceRecord, Manifest},
     storage::{Access, File, FileId, Storage},
     wal::{Record, Replay, ReplayRange, Wal, WalOptions},
@@ -28,7 +29,6 @@ use super::{
 use crate::{
     Error, Result,
     config::{DatabaseOptions, Settings},
-    limits,
 };
 
 /// Opens or creates the database in `parts.storage`.
@@ -96,7 +96,7 @@ fn make(options: &DatabaseOptions, parts: Components) -> Result<DatabaseState> {
     manifest.segment = wal.segment_at(manifest.replay);
     manifest.store(&*parts.storage)?;
     let shared = Shared::new(environment, wal, double_write, parts.clock);
-    Ok(DatabaseState::new(shared, parts.families, manifest, Vec::new(), Arc::default(), options.durability))
+    Ok(DatabaseState::new(shared, parts.families, manifest, Vec::new(), Arc::default(), options))
 }
 
 fn recover(options: &DatabaseOptions, parts: Components, manifest: Manifest) -> Result<DatabaseState> {
@@ -124,7 +124,7 @@ fn recover(options: &DatabaseOptions, parts: Components, manifest: Manifest) -> 
     spaces.values().try_for_each(|opened| opened.space.engine().recovered())?;
     progress.is_over();
     let spaces = spaces.into_values().map(|opened| opened.space).collect();
-    Ok(DatabaseState::new(shared, parts.families, manifest, spaces, places, options.durability))
+    Ok(DatabaseState::new(shared, parts.families, manifest, spaces, places, options))
 }
 
 /// Removes orphans: files of an interrupted creation or drop, and of earlier sessions.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,7 +22,7 @@ use super::{
     batch_gate::BatchGate, gaps::GapSlots, idle::IdleWork, keyspace_state::KeyspaceState, reclaim::ReclaimSteps,
     shared_work::SharedWork, stripes::Stripes,
 };
-use crate::{Durability, Error, Result};
+use crate::{Durability, Error, Result, config::DatabaseOptions};
 
 /// The state of an open database. All handles share it.
 pub(crate) struct DatabaseState {
@@ -39,6 +40,8 @@ pub(crate) struct DatabaseState {
     /// at a time.
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) durability: Durability,
+    /// The directory.
+    pub(crate) path: PathBuf,
     pub(crate) shared: Shared,
     pub(super) families: Vec<Arc<dyn EngineFactory>>,
     /// Tells whether this process is the one that opened the database.
@@ -60,7 +63,7 @@ impl DatabaseState {
         manifest: Manifest,
         spaces: Vec<KeyspaceState>,
         gap_places: Arc<GapSlots>,
-        durability: Durability,
+        options: &DatabaseOptions,
     ) -> Self {
         DatabaseState {
             storage: shared.storage.clone(),
@@ -73,7 +76,8 @@ impl DatabaseState {
             spaces: RwLock::new(spaces.into_iter().map(|space| (space.name.clone(), Arc::new(space))).collect()),
             gap_places,
             manifest: Mutex::new(manifest),
-            durability,
+            durability: options.durability,
+            path: options.path.clone(),
             shared,
             families,
             life: Life::present(),

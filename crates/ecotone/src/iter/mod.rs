@@ -47,6 +47,7 @@ use crate::{
 /// assert_eq!(total, 7);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "an iterator reads nothing until it is used"]
 pub struct Iter {
     /// The records, or an error to return once.
     records: std::result::Result<Scan, Option<Error>>,

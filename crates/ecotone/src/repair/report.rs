@@ -5,6 +5,7 @@ pub use ecotone_engine::repair::{KeyRange, Ranges};
 
 /// The progress of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RepairProgress {
     /// The current step.
     pub step: RepairStep,

@@ -3,7 +3,9 @@
 use ecotone_engine::contract::{Operation, Record};
 
 use super::plans::Plan;
-use crate::{Database, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, config::HASH, core::limits_check};
+use crate::{
+    Database, HashKeyspace, HashKeyspaceOptions, Keyspace, KeyspaceOptions, Result, config::HASH, core::limits_check,
+};
 
 /// A keyspace of the new database, of either kind.
 pub(super) enum Target {
@@ -16,7 +18,7 @@ impl Target {
     pub(super) fn create(database: &Database, plan: &Plan) -> Result<Target> {
         let (name, engine, logged) = (&plan.record.name, &plan.record.engine, plan.record.logged);
         if engine == HASH {
-            let options = HashOptions::default();
+            let options = HashKeyspaceOptions::default();
             let options = if logged { options } else { options.unlogged() };
             return database.create_hash_keyspace(name, options).map(Target::Hashed);
         }

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ecotone::{
     Database, Durability, Engine, KeyspaceOptions, Result,
-    internal::{Components, tree::TreeFamily},
-    limits::{MIN_BUDGET, log_limit},
+    internal::{Components, substrate::limits::log_limit, tree::TreeFamily},
+    limits::MIN_BUDGET,
 };
 use ecotone_testkit::sim::{Crash, Io, SimClock, SimStorage};
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::IndexedRandom};

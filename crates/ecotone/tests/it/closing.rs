@@ -13,7 +13,7 @@ use std::{
 };
 
 use ecotone::{
-    Database, Engine, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result,
+    Database, Engine, Error, HashKeyspace, HashKeyspaceOptions, Keyspace, KeyspaceOptions, Result,
     internal::{Components, engine::contract::Shared, hash::HashFamily, tree::TreeFamily},
     limits,
 };
@@ -57,8 +57,10 @@ impl Fixture {
             Kind::Tree => Writer::Tree(
                 database.keyspace(&name, KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap(),
             ),
-            Kind::LoggedHash => Writer::Hash(database.hash_keyspace(&name, HashOptions::default()).unwrap()),
-            Kind::Hash => Writer::Hash(database.hash_keyspace(&name, HashOptions::default().unlogged()).unwrap()),
+            Kind::LoggedHash => Writer::Hash(database.hash_keyspace(&name, HashKeyspaceOptions::default()).unwrap()),
+            Kind::Hash => {
+                Writer::Hash(database.hash_keyspace(&name, HashKeyspaceOptions::default().unlogged()).unwrap())
+            }
         }
     }
 

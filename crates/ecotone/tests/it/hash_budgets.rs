@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, HashKeyspace, HashOptions, Result,
+    Database, HashKeyspace, HashKeyspaceOptions, Result,
     internal::{Components, hash::HashFamily},
     limits::MIN_BUDGET,
 };
@@ -22,7 +22,7 @@ fn open(disk: &SimStorage, budget: usize) -> Result<Database> {
 
 fn keyspace(database: &Database, logged: bool) -> HashKeyspace {
     let name = if logged { "logged" } else { "unlogged" };
-    let options = HashOptions::default();
+    let options = HashKeyspaceOptions::default();
     database.hash_keyspace(name, if logged { options } else { options.unlogged() }).unwrap()
 }
 
@@ -107,7 +107,9 @@ fn keyspaces_whose_indexes_have_no_room_together_can_be_opened() {
     const EACH: u32 = RECORDS / 2;
     let (disk, names) = (SimStorage::new(1), ["a", "b", "c", "d"]);
     let all = |database: &Database| {
-        let options = |number| if number % 2 == 0 { HashOptions::default() } else { HashOptions::default().unlogged() };
+        let options = |number| {
+            if number % 2 == 0 { HashKeyspaceOptions::default() } else { HashKeyspaceOptions::default().unlogged() }
+        };
         names
             .iter()
             .enumerate()

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, HashKeyspace, HashOptions, Result,
+    Database, HashKeyspace, HashKeyspaceOptions, Result,
     internal::{
         Components,
         hash::HashFamily,
@@ -27,7 +27,7 @@ fn open(disk: &SimStorage, budget: usize) -> Result<Database> {
 }
 
 fn keyspace(database: &Database, logged: bool) -> HashKeyspace {
-    let options = HashOptions::default();
+    let options = HashKeyspaceOptions::default();
     database.hash_keyspace("records", if logged { options } else { options.unlogged() }).unwrap()
 }
 

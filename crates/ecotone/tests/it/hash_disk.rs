@@ -8,7 +8,7 @@ use std::{
 };
 
 use ecotone::{
-    Database, Error, HashKeyspace, HashOptions,
+    Database, Error, HashKeyspace, HashKeyspaceOptions, HashOptions,
     internal::{
         Components,
         engine::contract::EngineFactory,
@@ -36,12 +36,12 @@ fn open(disk: &SimStorage) -> Database {
     Database::builder("simulated").memory_budget(MIN_BUDGET).open_parts(parts).unwrap()
 }
 
-fn keyspace(database: &Database, options: HashOptions) -> HashKeyspace {
+fn keyspace(database: &Database, options: HashKeyspaceOptions) -> HashKeyspace {
     database.hash_keyspace("records", options).unwrap()
 }
 
-fn limited() -> HashOptions {
-    HashOptions::default().disk(LIMIT)
+fn limited() -> HashKeyspaceOptions {
+    HashOptions::default().disk(LIMIT).into()
 }
 
 fn counter(keyspace: &HashKeyspace, wanted: &str) -> u64 {
@@ -76,7 +76,7 @@ fn check(keyspace: &HashKeyspace, count: u32, expected: impl Fn(u32) -> Option<V
 }
 
 /// Fills a keyspace, closes and opens it, deletes a part and fills it again.
-fn filled(options: HashOptions) {
+fn filled(options: HashKeyspaceOptions) {
     let disk = SimStorage::new(1);
     let database = open(&disk);
     let records = keyspace(&database, options.clone());
@@ -186,7 +186,7 @@ fn an_opening_reads_no_more_of_the_hot_log_than_stays_on_disk() {
     const HOT: u64 = 4 << 20;
     let read = [10_000, 40_000].map(|count: u32| {
         let disk = SimStorage::new(1);
-        let options = || HashOptions::default().unlogged().hot_disk(HOT);
+        let options = || HashKeyspaceOptions::from(HashOptions::default().hot_disk(HOT)).unlogged();
         let database = open(&disk);
         let records = keyspace(&database, options());
         (0..count).for_each(|number| records.insert(number.to_be_bytes(), value(number, 1)).unwrap());

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use ecotone::{
-    Database, Durability, HashKeyspace, HashOptions, Result,
+    Database, Durability, HashKeyspace, HashKeyspaceOptions, HashOptions, Result,
     internal::{
         Components,
         hash::HashFamily,
@@ -25,15 +25,17 @@ fn open(disk: &SimStorage) -> Database {
 }
 
 fn logged(database: &Database) -> HashKeyspace {
-    database.hash_keyspace("logged", HashOptions::default()).unwrap()
+    database.hash_keyspace("logged", HashKeyspaceOptions::default()).unwrap()
 }
 
 fn unlogged(database: &Database) -> HashKeyspace {
-    database.hash_keyspace("unlogged", HashOptions::default().unlogged()).unwrap()
+    database.hash_keyspace("unlogged", HashKeyspaceOptions::default().unlogged()).unwrap()
 }
 
 fn without_copies(database: &Database) -> HashKeyspace {
-    let keyspace = database.hash_keyspace("plain", HashOptions::default().unlogged().read_cache(false)).unwrap();
+    let keyspace = database
+        .hash_keyspace("plain", HashKeyspaceOptions::from(HashOptions::default().read_cache(false)).unlogged())
+        .unwrap();
     assert_eq!(counter(&keyspace, "read_cache_limit_bytes"), 0);
     // Compaction and reads need the rest, and no read-cache entry can be evicted for them.
     assert!(counter(&keyspace, "hot_log_limit_bytes") <= database.stats().memory_budget * 3 / 4);

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, io::ErrorKind};
 
-use ecotone::{Durability, Engine, Error, HashKeyspace, HashOptions, KeyspaceOptions, Merge, Result, limits};
+use ecotone::{
+    Batch, Durability, Engine, Error, HashKeyspace, HashKeyspaceOptions, KeyspaceOptions, Merge, Result, limits,
+};
 use ecotone_testkit::sim::{Crash, SimStorage};
 
 use crate::mixed::{hash_options, hashed, hashed_unlogged, open, ordered, ordered_unlogged};
@@ -37,10 +39,33 @@ fn who_opens_the_wrong_kind_is_told_what_to_call() {
     );
     is_invalid(database.open_hash_keyspace("ordered"), "open it with open_keyspace");
     is_invalid(database.hash_keyspace("ordered", hash_options()), "not tiny-hashed; open it with open_keyspace");
-    is_invalid(database.hash_keyspace("new", HashOptions::engine_named("none")), "no engine named");
+    is_invalid(database.hash_keyspace("new", HashKeyspaceOptions::default().engine_named("none")), "no engine named");
     is_invalid(database.hash_keyspace("new", hash_options().set("size", "1")), "no option named");
     assert!(matches!(database.open_hash_keyspace("new"), Err(Error::UnknownKeyspace { .. })));
     assert_eq!(database.keyspaces().len(), 2, "nothing was made on the way");
+}
+
+#[test]
+fn a_batch_is_as_durable_as_the_strongest_handle_that_it_names() {
+    let database = open(&SimStorage::new(1));
+    let (ordered, hashed) = (ordered(&database), hashed(&database));
+    ordered.insert("a", "1").unwrap();
+    hashed.insert("a", "1").unwrap();
+    database.sync().unwrap();
+    let synced = || database.stats().log.synced >= database.stats().log.tail;
+    let commit = |is_synced: bool, chosen: Option<Durability>| {
+        let mut batch = database.batch();
+        if is_synced {
+            batch.insert(&hashed.durability(Durability::Sync), "b", "2");
+        }
+        batch.insert(&ordered, "b", "2");
+        chosen.into_iter().fold(batch, Batch::durability).commit().unwrap();
+        synced()
+    };
+    assert!(commit(true, None));
+    assert!(!commit(false, None));
+    assert!(!commit(true, Some(Durability::Buffered)));
+    assert!(commit(false, Some(Durability::Sync)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
 use ecotone::{
-    Database, Durability, Engine, Error, HashOptions, KeyspaceOptions, Result, TreeOptions,
+    Database, Durability, Engine, Error, HashKeyspaceOptions, KeyspaceOptions, Result, TreeOptions,
     internal::substrate::storage::FileId,
 };
 use ecotone_testkit::sim::{Crash, SimStorage};
@@ -21,7 +21,7 @@ const IDLE: u64 = 16 << 10;
 fn keyspace(database: &Database, engine: &str, number: usize) -> Result<Either> {
     let name = format!("keyspace {number}");
     match engine {
-        "hash" => database.hash_keyspace(&name, HashOptions::default()).map(Either::Hashed),
+        "hash" => database.hash_keyspace(&name, HashKeyspaceOptions::default()).map(Either::Hashed),
         _ => database
             .keyspace(&name, KeyspaceOptions::default().engine(Engine::Tree).engine_named(engine))
             .map(Either::Ordered),
@@ -178,8 +178,11 @@ fn a_keyspace_has_its_settings_with_its_first_write_in_another_session() {
     assert!(matches!(database.create_keyspace("bad", unknown), Err(Error::Invalid(_))));
     let thin = KeyspaceOptions::tree(TreeOptions::default().segment_pages(1));
     database.create_keyspace("thin", thin).unwrap();
+    let bad = KeyspaceOptions::tree(TreeOptions::default().segment_pages(17));
+    assert!(matches!(database.keyspace("thin", bad.clone()), Err(Error::Invalid(_))), "an old one is refused");
+    assert!(matches!(database.keyspace("new", bad), Err(Error::Invalid(_))), "as a new one is");
     database.create_keyspace("dropped", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
-    let hashed = database.create_hash_keyspace("unlogged", HashOptions::default().unlogged()).unwrap();
+    let hashed = database.create_hash_keyspace("unlogged", HashKeyspaceOptions::default().unlogged()).unwrap();
     assert_eq!((hashed.get("key").unwrap(), hashed.iter().count()), (None, 0));
     database.close().unwrap();
 

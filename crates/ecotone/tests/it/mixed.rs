@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, Engine, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions,
+    Database, Engine, HashKeyspace, HashKeyspaceOptions, Keyspace, KeyspaceOptions,
     internal::{Components, tree::TreeFamily},
     limits,
 };
@@ -18,8 +18,8 @@ pub(crate) fn open(disk: &SimStorage) -> Database {
     Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap()
 }
 
-pub(crate) fn hash_options() -> HashOptions {
-    HashOptions::engine_named("tiny-hashed")
+pub(crate) fn hash_options() -> HashKeyspaceOptions {
+    HashKeyspaceOptions::default().engine_named("tiny-hashed")
 }
 
 pub(crate) fn ordered(database: &Database) -> Keyspace {

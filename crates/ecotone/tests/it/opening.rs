@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ecotone::{
-    Database, Engine, Error, HashOptions, KeyspaceOptions,
+    Database, Engine, Error, HashKeyspaceOptions, KeyspaceOptions,
     internal::substrate::storage::{FileId, FileKind, Storage},
 };
 use ecotone_testkit::sim::{Crash, Io, SimStorage};
@@ -19,7 +19,7 @@ const ENGINES: [&str; 4] = ["tree", "hash", "lsm", "adaptive"];
 fn keyspace(database: &Database, engine: &str, logged: bool) -> Either {
     let name = format!("{engine} {logged}");
     if engine == "hash" {
-        let options = if logged { HashOptions::default() } else { HashOptions::default().unlogged() };
+        let options = if logged { HashKeyspaceOptions::default() } else { HashKeyspaceOptions::default().unlogged() };
         return Either::Hashed(database.hash_keyspace(&name, options).unwrap());
     }
     let options = KeyspaceOptions::default().engine(Engine::Tree).engine_named(engine);

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use ecotone::{Database, Durability, Engine, Error, HashOptions, KeyspaceOptions, Result};
+use ecotone::{Database, Durability, Engine, Error, HashKeyspaceOptions, KeyspaceOptions, Result};
 
 use crate::{
     each::{ENGINES, check, fill, keyspace, open, options},
@@ -54,7 +54,7 @@ fn when_the_last_handle_is_dropped_others_can_open_it() {
         let engine = ENGINES[round % 4];
         let database = open(&path).unwrap_or_else(|error| panic!("round {round}: {error}"));
         let ks = match engine {
-            "hash" => Either::Hashed(database.hash_keyspace(engine, HashOptions::default()).unwrap()),
+            "hash" => Either::Hashed(database.hash_keyspace(engine, HashKeyspaceOptions::default()).unwrap()),
             _ => Either::Ordered(database.keyspace(engine, options(engine)).unwrap()),
         };
         drop(database);
@@ -96,7 +96,7 @@ fn what_an_unlogged_keyspace_cannot_promise_is_an_error() {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::Invalid(_)) && error.to_string().contains(says), "{error}");
     };
-    let hashed = database.hash_keyspace("hashed", HashOptions::default().unlogged()).unwrap();
+    let hashed = database.hash_keyspace("hashed", HashKeyspaceOptions::default().unlogged()).unwrap();
     let ordered = database.keyspace("ordered", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).unwrap();
     // By default a keyspace promises what it can, even if the database promises more.
     hashed.insert("a", "1").unwrap();
@@ -115,7 +115,7 @@ fn what_an_unlogged_keyspace_cannot_promise_is_an_error() {
     assert_eq!(ordered.get("b").unwrap().as_deref(), Some(&b"2"[..]), "nothing was written");
 
     is_invalid(database.keyspace("ordered", KeyspaceOptions::default().engine(Engine::Tree)).map(drop), "is unlogged");
-    is_invalid(database.hash_keyspace("hashed", HashOptions::default()).map(drop), "open_hash_keyspace");
+    is_invalid(database.hash_keyspace("hashed", HashKeyspaceOptions::default()).map(drop), "open_hash_keyspace");
     database.keyspace("logged", KeyspaceOptions::default().engine(Engine::Tree)).unwrap();
     is_invalid(
         database.keyspace("logged", KeyspaceOptions::default().engine(Engine::Tree).unlogged()).map(drop),

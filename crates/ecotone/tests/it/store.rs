@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use ecotone::{
-    Batch, Database, Durability, Engine, HashOptions, Hint, Keyspace, KeyspaceOptions, Merge, Result, Swap,
+    Batch, Database, Durability, Engine, HashKeyspaceOptions, Hint, Keyspace, KeyspaceOptions, Merge, Result, Swap,
     internal::{
         Components,
         engine::contract::{EngineFactory, Range, Record, Shared},
@@ -154,7 +154,7 @@ impl Open {
     }
 
     fn create_hashed(&self, keyspace: u32) -> Result<()> {
-        let options = HashOptions::engine_named(self.engine);
+        let options = HashKeyspaceOptions::default().engine_named(self.engine);
         let options = self.settings.iter().fold(options, |options, (name, value)| options.set(*name, *value));
         let options = if self.is_logged(keyspace) { options } else { options.unlogged() };
         self.database.create_hash_keyspace(&keyspace.to_string(), options).map(drop)

@@ -21,6 +21,7 @@ pub struct Ranges {
 
 impl Ranges {
     /// Adds a range that does not begin before the last one.
+    #[doc(hidden)]
     pub fn add(&mut self, (start, end): KeyRange) {
         match self.listed.last_mut() {
             Some((_, last)) if self.count <= LISTED as u64 && last.as_ref().is_none_or(|last| start <= *last) => {
@@ -36,6 +37,7 @@ impl Ranges {
     }
 
     /// The union of two sets of ranges.
+    #[doc(hidden)]
     pub fn union(self, others: Ranges) -> Ranges {
         let unlisted = |ranges: &Ranges| ranges.count.saturating_sub(ranges.listed.len() as u64);
         let more = unlisted(&self) + unlisted(&others);

@@ -2,8 +2,9 @@
 
 use std::result;
 
+use ecotone_engine::option_value;
 use ecotone_substrate::{
-    Error, Result,
+    Result,
     codec::{Malformed, Reader, is_zero},
     memory::{Component, Memory},
     storage,
@@ -15,6 +16,7 @@ use crate::table::block_format::{HEADER, PACKED, PLAIN, RESTART, RESTART_INTERVA
 
 /// The compression of a table's blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Compression {
     /// Records are stored as they are.
     #[default]
@@ -43,16 +45,9 @@ impl Compression {
             Compression::Lz4 => "lz4",
         }
     }
-
-    /// The compression with a name.
-    ///
-    /// # Errors
-    /// If no compression has this name.
-    pub(crate) fn parse(name: &str) -> Result<Compression> {
-        let named = Self::ALL.into_iter().find(|compression| compression.name() == name);
-        named.ok_or_else(|| Error::Invalid(format!("there is no compression {name:?}; there are none and lz4")))
-    }
 }
+
+option_value!(Compression, "compression");
 
 /// Most bytes of a plain block that are packed into one of `size` bytes. The plain form and the block together fit into
 /// a slab.

@@ -1,5 +1,7 @@
 //! Chooses the runs whose records a conversion to pages takes (A8; adaptive.md, "Converting to pages").
 
+use ecotone_engine::option_value;
+
 use crate::{
     manifest::{RunId, Visibility},
     version::{Run, SortedRun, TableMeta, Version},
@@ -7,6 +9,7 @@ use crate::{
 
 /// How many of a range's records a conversion moves into pages at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Split {
     /// All visible records.
     #[default]
@@ -17,6 +20,10 @@ pub enum Split {
 }
 
 impl Split {
+    /// Both, in the order of their numbers on disk.
+    #[doc(hidden)]
+    pub const ALL: [Split; 2] = [Split::Side, Split::Down];
+
     /// Its name among the options.
     pub fn name(self) -> &'static str {
         match self {
@@ -25,6 +32,8 @@ impl Split {
         }
     }
 }
+
+option_value!(Split, "split");
 
 impl<T: TableMeta> Version<T> {
     /// The runs and levels that a conversion takes in a fragment, from young to old. Each has tables there.

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{Result, Seq, limits::PAGE, storage::File};
 
-/// When a write is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+/// When a write is acknowledged. The stronger promise is the greater one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Durability {
     /// When the operating system has the record: it survives the death of the process, not a power failure.
     #[default]

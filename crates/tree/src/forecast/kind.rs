@@ -1,8 +1,12 @@
 //! The kind of insert forecast: a tuning option of the tree.
 
-/// How a tree predicts where inserts will come, so that reorganisation leaves free space there (T14).
+use ecotone_engine::option_value;
+
+// T14.
+/// How a tree predicts where inserts will come, so that reorganisation leaves free space there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum ForecastKind {
     /// No prediction: reorganisation fills all pages equally.
     Off = 0,
@@ -16,6 +20,7 @@ pub enum ForecastKind {
 
 impl ForecastKind {
     /// All kinds, indexed by their number on disk.
+    #[doc(hidden)]
     pub const ALL: [ForecastKind; 4] =
         [ForecastKind::Off, ForecastKind::Trend, ForecastKind::Seasonal, ForecastKind::Auto];
 
@@ -29,3 +34,5 @@ impl ForecastKind {
         }
     }
 }
+
+option_value!(ForecastKind, "forecast");

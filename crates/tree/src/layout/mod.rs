@@ -26,6 +26,8 @@ mod tests;
 
 use std::ops::Range;
 
+use ecotone_engine::option_value;
+
 pub(crate) use self::fill::FillFactor;
 use self::{cost::Choice, run::Run};
 use super::{
@@ -33,8 +35,10 @@ use super::{
     records::Records,
 };
 
-/// How lines are fitted (T11).
+// T11.
+/// How the lines of segments are fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Model {
     /// The best of all lines.
     Optimal,
@@ -53,6 +57,8 @@ impl Model {
         }
     }
 }
+
+option_value!(Model, "model");
 
 /// The limits of a plan: how full pages are, and how large segments may be.
 #[derive(Debug, Clone, Copy)]

@@ -131,7 +131,7 @@ impl Bar {
         Bar { bar: ProgressBar::no_length(), step: None }
     }
 
-    fn show(&mut self, RepairProgress { step, done, total }: RepairProgress) {
+    fn show(&mut self, RepairProgress { step, done, total, .. }: RepairProgress) {
         if self.step != Some(step) {
             self.step = Some(step);
             let what = match step {

@@ -24,7 +24,7 @@ use std::{
 };
 
 use ecotone::{
-    Database, Engine, Error, HashOptions, KeyspaceOptions, Result,
+    Database, Engine, Error, HashKeyspaceOptions, KeyspaceOptions, Result,
     internal::{
         Components, adaptive::AdaptiveFamily, engine::contract::EngineFactory, hash::HashFamily, lsm::LsmFamily,
         substrate::clock::SystemClock, tree::TreeFamily,
@@ -143,7 +143,7 @@ pub(crate) fn open(disk: &SimStorage, budget: usize) -> Result<Database> {
 /// A keyspace of an engine.
 pub(crate) fn keyspace(database: &Database, name: &str, engine: &str, logged: bool) -> Result<Either> {
     if engine == "hash" {
-        let options = HashOptions::default();
+        let options = HashKeyspaceOptions::default();
         let options = if logged { options } else { options.unlogged() };
         return database.hash_keyspace(name, options).map(Either::Hashed);
     }

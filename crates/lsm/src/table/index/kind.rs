@@ -1,7 +1,10 @@
 //! The kinds of indexes, and what a table's options say of them (L2; `docs/format/lsm.md`).
 
+use ecotone_engine::option_value;
+
 /// A kind of index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IndexKind {
     /// A separator for each two adjacent blocks, in memory.
     Single,
@@ -15,6 +18,7 @@ pub enum IndexKind {
 
 impl IndexKind {
     /// All of them.
+    #[doc(hidden)]
     pub const ALL: [IndexKind; 4] = [IndexKind::Single, IndexKind::Partitioned, IndexKind::Plr, IndexKind::Linear];
 
     /// Its name among the options.
@@ -42,6 +46,8 @@ impl IndexKind {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
     }
 }
+
+option_value!(IndexKind, "index");
 
 /// Options of an index.
 #[derive(Debug, Clone, Copy, PartialEq)]

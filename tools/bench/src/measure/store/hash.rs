@@ -1,6 +1,6 @@
 //! Ecotone with the hash engine.
 
-use ecotone::{HashKeyspace, HashOptions};
+use ecotone::{HashKeyspace, HashKeyspaceOptions};
 
 use super::{
     contract::{Change, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord},
@@ -33,7 +33,7 @@ pub(super) struct Hash {
 impl Hash {
     pub(super) fn open(options: &Options<'_>) -> Result<Self> {
         let database = EcotoneStore::open(options)?;
-        let plain = HashOptions::default();
+        let plain = HashKeyspaceOptions::default();
         let logged = if options.durability == Durability::None { plain.unlogged() } else { plain };
         let chosen = options.of_keyspace().fold(logged, |chosen, (name, value)| chosen.set(name, value));
         let keyspace = database.database.hash_keyspace(NAME, chosen)?.durability(database.durability);
@@ -94,7 +94,7 @@ mod tests {
     fn what_only_rises_is_told_by_the_engine_under_its_name() {
         let directory = tempfile::tempdir().unwrap();
         let database = ecotone::Database::builder(directory.path().join("db")).open().unwrap();
-        let keyspace = database.hash_keyspace(NAME, HashOptions::default()).unwrap();
+        let keyspace = database.hash_keyspace(NAME, HashKeyspaceOptions::default()).unwrap();
         keyspace.insert("Zwolle", "52.51,6.09").unwrap();
         let told = keyspace.stats().counters;
         assert!(COUNTERS.iter().all(|counter| told.iter().any(|(name, _)| name == counter)), "{told:?}");

@@ -1,0 +1,64 @@
+//! The creation options of hashed keyspaces.
+
+use ecotone_hash::HashOptions;
+
+use super::keyspace::CreateOptions;
+
+/// The name of the hash engine in files and tools.
+pub(crate) const HASH: &str = "hash";
+
+/// Creation options of a hashed keyspace: [`HashOptions`], and whether its operations are in the log. They are fixed at
+/// its creation.
+///
+/// ```
+/// use ecotone::{HashKeyspaceOptions, HashOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let database = ecotone::Database::builder(directory.path().join("db")).memory_budget(64 << 20).open()?;
+/// let visits = database.hash_keyspace("visits", HashOptions::default().disk(1 << 30))?;
+/// let sessions = HashKeyspaceOptions::from(HashOptions::default().read_cache(false)).unlogged();
+/// let sessions = database.hash_keyspace("sessions", sessions)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct HashKeyspaceOptions {
+    pub(crate) creation: CreateOptions,
+}
+
+impl Default for HashKeyspaceOptions {
+    /// A logged keyspace with the engine's default options.
+    fn default() -> Self {
+        HashOptions::default().into()
+    }
+}
+
+impl From<HashOptions> for HashKeyspaceOptions {
+    /// A logged keyspace with these options.
+    fn from(options: HashOptions) -> Self {
+        HashKeyspaceOptions { creation: CreateOptions::new(HASH, options.settings()) }
+    }
+}
+
+impl HashKeyspaceOptions {
+    /// Keeps the operations of this keyspace out of the log, as
+    /// [`KeyspaceOptions::unlogged`](crate::KeyspaceOptions::unlogged) does. Its writes then take no locks of the
+    /// database, and those of a batch are made one by one.
+    pub fn unlogged(mut self) -> Self {
+        self.creation.logged = false;
+        self
+    }
+
+    /// Sets an option of the engine by its name, as [`HashOptions::set`] does, for tools that read options from a
+    /// command line. Unknown names and bad values are errors when the keyspace is created.
+    pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
+        self.creation.settings.set(option.into(), value.into());
+        self
+    }
+
+    /// Sets the engine by its name.
+    #[doc(hidden)]
+    pub fn engine_named(mut self, name: &str) -> Self {
+        self.creation.engine = name.to_owned();
+        self
+    }
+}

@@ -1,0 +1,86 @@
+//! Options of engines by name and value: the settings that command lines give and that the manifest stores. The options
+//! struct of each engine reads and writes its settings by these functions.
+
+use std::{fmt::Display, ops::RangeInclusive, str::FromStr};
+
+use ecotone_substrate::{Error, Result};
+
+/// Options by name and value.
+pub type Settings = Vec<(String, String)>;
+
+/// Gives a kind of option value that has `ALL` and `name` its [`Display`] and [`FromStr`]. The literal is the name of
+/// the option.
+#[macro_export]
+macro_rules! option_value {
+    ($kind:ty, $option:literal) => {
+        impl ::std::fmt::Display for $kind {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl ::std::str::FromStr for $kind {
+            type Err = ::ecotone_substrate::Error;
+
+            fn from_str(value: &str) -> ::ecotone_substrate::Result<Self> {
+                $crate::options::one_of($option, value, &<$kind>::ALL.map(|kind| (kind.name(), kind)))
+            }
+        }
+    };
+}
+
+/// Parses the value of the option `name`: a number in `range`. `what` says in errors what it is: "a number".
+///
+/// # Errors
+/// If the value is something else.
+pub fn number<T: FromStr + PartialOrd + Display>(
+    (name, value): (&str, &str),
+    what: &str,
+    range: &RangeInclusive<T>,
+) -> Result<T> {
+    let parsed = value.parse().ok().filter(|number| range.contains(number));
+    let (least, most) = (range.start(), range.end());
+    parsed.ok_or_else(|| refused(name, value, &format!("{what} from {least} to {most}")))
+}
+
+/// Parses the value of the option `name`: one of these names.
+///
+/// # Errors
+/// If the value is something else.
+pub fn one_of<T: Copy>(name: &str, value: &str, values: &[(&'static str, T)]) -> Result<T> {
+    let found = values.iter().find(|(named, _)| *named == value).map(|(_, value)| *value);
+    found.ok_or_else(|| refused(name, value, &list(values.iter().map(|(named, _)| *named), "or")))
+}
+
+/// The values of an option that is on or off.
+pub const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
+
+/// The name of a value of [`SWITCH`].
+pub fn switch(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.to_owned()
+}
+
+/// The error for an option that an engine does not have.
+pub fn unknown<'a>(engine: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
+    let known = list(known, "and");
+    Error::Invalid(format!("the {engine} engine has no option {name:?}; it has {known}"))
+}
+
+/// The settings of the options that differ from the defaults.
+pub fn differing<const N: usize>(values: [(&str, String); N], defaults: [(&str, String); N]) -> Settings {
+    let differing = values.into_iter().zip(defaults).filter(|(value, default)| value != default);
+    differing.map(|((name, value), _)| (name.to_owned(), value)).collect()
+}
+
+fn refused(name: &str, value: &str, allowed: &str) -> Error {
+    Error::Invalid(format!("the option {name} is {value:?}, and must be {allowed}"))
+}
+
+/// `a, b and c`.
+fn list<'a>(names: impl IntoIterator<Item = &'a str>, conjunction: &str) -> String {
+    let names: Vec<_> = names.into_iter().collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} {conjunction} {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
