@@ -16,7 +16,7 @@ use ecotone_substrate::{
 };
 use ecotone_sys::epoch::Domain;
 
-use crate::merge::Merge;
+use crate::{merge::Merge, superseded::Superseded};
 pub use crate::{
     range_shape::{ConversionReason, RangeShape, Shape},
     remaining_range::Direction,
@@ -43,13 +43,16 @@ pub struct Shared {
     pub domain: Arc<Domain>,
     /// Time and randomness.
     pub clock: Arc<dyn Clock>,
+    /// Hears of superseded versions, if there is such a listener.
+    pub superseded: Option<Arc<dyn Superseded>>,
 }
 
 impl Shared {
     /// Combines the parts and creates an epoch domain.
     pub fn new(environment: Environment, wal: Arc<Wal>, double_write: Arc<DoubleWrite>, clock: Arc<dyn Clock>) -> Self {
         let Environment { database, storage, memory, scheduler, health } = environment;
-        Shared { database, storage, memory, wal, double_write, scheduler, health, domain: Domain::new(), clock }
+        let (domain, superseded) = (Domain::new(), None);
+        Shared { database, storage, memory, wal, double_write, scheduler, health, domain, clock, superseded }
     }
 
     /// The environment with which files are created and opened.

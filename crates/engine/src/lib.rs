@@ -14,4 +14,5 @@ pub mod read_ahead;
 pub mod record_cache;
 pub mod remaining_range;
 pub mod repair;
+pub mod superseded;
 pub mod write_delay;

@@ -88,6 +88,14 @@ pub enum Bug {
     StaleGap,
     /// A scan learns a gap that an insert is about to fill.
     UnwatchedGap,
+    /// A version that is overwritten during its write-out is not reported.
+    SilentInFlight,
+    /// A version that was appended again is reported for both records.
+    ReportedTailCopy,
+    /// A compaction that leaves out versions reports none.
+    SilentMerge,
+    /// Records that a conversion writes to pages are reported as left out.
+    ReportedCopy,
 }
 
 #[cfg(feature = "bugs")]

@@ -9,6 +9,8 @@ pub(crate) struct DirtyRecord<'r> {
     pub(crate) key: &'r [u8],
     /// Its value, or `None` if it was deleted.
     pub(crate) value: Option<&'r [u8]>,
+    /// Whether the version in the page was reported as superseded (superseded.md, invariant 4).
+    pub(crate) page_reported: bool,
 }
 
 impl DirtyRecord<'_> {
@@ -23,7 +25,8 @@ impl DirtyRecord<'_> {
 #[derive(Debug, Clone, Copy)]
 struct RecordOffset {
     start: u32,
-    key: u32,
+    key: u16,
+    page_reported: bool,
     value: Option<u32>,
 }
 
@@ -39,12 +42,12 @@ impl DirtyRecords {
     pub(crate) const BESIDE: usize = 2 * size_of::<RecordOffset>();
 
     /// Appends a record.
-    pub(crate) fn push(&mut self, DirtyRecord { key, value }: DirtyRecord<'_>) {
-        let len = |part: &[u8]| part.len() as u32;
+    pub(crate) fn push(&mut self, DirtyRecord { key, value, page_reported }: DirtyRecord<'_>) {
         let start = u32::try_from(self.bytes.len()).expect("a few pages at a time");
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or_default());
-        self.places.push(RecordOffset { start, key: len(key), value: value.map(len) });
+        let (key, value) = (key.len() as u16, value.map(|value| value.len() as u32));
+        self.places.push(RecordOffset { start, key, page_reported, value });
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -70,9 +73,9 @@ impl DirtyRecords {
     /// # Panics
     /// If the position is beyond the end.
     pub(crate) fn get(&self, position: usize) -> DirtyRecord<'_> {
-        let RecordOffset { start, key, value } = self.places[position];
-        let (key, rest) = self.bytes[start as usize..].split_at(key as usize);
-        DirtyRecord { key, value: value.map(|value| &rest[..value as usize]) }
+        let RecordOffset { start, key, page_reported, value } = self.places[position];
+        let (key, rest) = self.bytes[start as usize..].split_at(key.into());
+        DirtyRecord { key, value: value.map(|value| &rest[..value as usize]), page_reported }
     }
 
     pub(crate) fn last(&self) -> Option<DirtyRecord<'_>> {
@@ -95,7 +98,7 @@ impl DirtyRecords {
 
     /// Position of a key, or the position where the key would be inserted. The records must ascend.
     pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
-        let key_of = |place: &RecordOffset| &self.bytes[place.start as usize..][..place.key as usize];
+        let key_of = |place: &RecordOffset| &self.bytes[place.start as usize..][..usize::from(place.key)];
         self.places.binary_search_by(|place| key_of(place).cmp(key))
     }
 
@@ -127,6 +130,7 @@ mod tests {
         let record = |(key, value): (&'static str, Option<&'static str>)| DirtyRecord {
             key: key.as_bytes(),
             value: value.map(str::as_bytes),
+            page_reported: false,
         };
         let records: DirtyRecords = given.into_iter().map(record).collect();
         assert!(records.iter().eq(given.into_iter().map(record)));

@@ -7,6 +7,7 @@ use ecotone_engine::{
     page_cache::PageCache,
     read_ahead::ScanLengths,
     record_cache::{RecordCache, RecordCacheFactory},
+    superseded::SupersededReports,
 };
 use ecotone_substrate::{Error, Result, page::PageKind, storage::FileId};
 use ecotone_sys::primitive::{Mutex, Once};
@@ -64,19 +65,31 @@ impl TreeFamily {
     }
 
     /// The record cache of a new keyspace.
-    fn keyspace_cache(&self, shared: &Shared, logged: bool, keeps_clean: bool) -> Result<Arc<KeyspaceCache>> {
+    fn keyspace_cache(
+        &self,
+        shared: &Shared,
+        (logged, keeps_clean): (bool, bool),
+        reports: SupersededReports,
+    ) -> Result<Arc<KeyspaceCache>> {
         let commons = self.commons(shared);
         let mut next = commons.next.lock();
         let number = *next;
         *next = number.checked_add(1).ok_or_else(|| {
             Error::Invalid("65,535 ordered keyspaces were opened since the database was; reopen it to open more".into())
         })?;
-        Ok(Arc::new(KeyspaceCache::new(commons.cache.clone(), CacheKeyspace { number, logged }, keeps_clean)))
+        let keyspace = CacheKeyspace { number, logged };
+        Ok(Arc::new(KeyspaceCache::new(commons.cache.clone(), keyspace, keeps_clean, reports)))
     }
 
-    fn tree(&self, context: Context, (options, page_fill): (TreeOptions, PageFill), store: Store) -> Result<Arc<Tree>> {
+    fn tree(
+        &self,
+        context: Context,
+        (options, page_fill): (TreeOptions, PageFill),
+        (store, is_created): (Store, bool),
+    ) -> Result<Arc<Tree>> {
         let commons = self.commons(&context.shared);
-        let cache = self.keyspace_cache(&context.shared, context.logged, options.record_cache)?;
+        let reports = SupersededReports::new(&context, is_created);
+        let cache = self.keyspace_cache(&context.shared, (context.logged, options.record_cache), reports)?;
         let store = Arc::new(store);
         let Shared { memory, clock, .. } = &context.shared;
         let forecast = Forecast::new(memory.clone(), options.forecast, EpochSchedule::default(), clock.random());
@@ -129,7 +142,7 @@ impl TreeFamily {
         })?;
         let index = Index::create(memory, Segment::new(FIRST_PAGE))?;
         storage.sync_dir()?;
-        self.tree(context.clone(), options, Store::new(file.clone(), space, index, 0, double_write))
+        self.tree(context.clone(), options, (Store::new(file.clone(), space, index, 0, double_write), true))
     }
 }
 
@@ -142,7 +155,7 @@ impl TreeFamily {
         let space = PageAllocator::new(&file)?;
         let index = Index::open(memory, &blob.index, &space)?;
         let store = Store::new(file, space, index, blob.production, double_write);
-        self.tree(context, (blob.options, page_fill), store)
+        self.tree(context, (blob.options, page_fill), (store, false))
     }
 }
 
@@ -187,6 +200,6 @@ impl EngineFactory for TreeFamily {
 
 impl RecordCacheFactory for TreeFamily {
     fn record_cache(&self, shared: &Shared) -> Result<Arc<dyn RecordCache>> {
-        Ok(self.keyspace_cache(shared, true, true)?)
+        Ok(self.keyspace_cache(shared, (true, true), SupersededReports::default())?)
     }
 }

@@ -117,7 +117,7 @@ fn chunk(records: &mut dyn Iterator<Item = Result<IngestRecord>>) -> Result<Dirt
         && let Some(record) = records.next()
     {
         let (key, value) = record?;
-        chunk.push(DirtyRecord { key: &key, value: value.as_deref() });
+        chunk.push(DirtyRecord { key: &key, value: value.as_deref(), page_reported: false });
     }
     Ok(chunk)
 }

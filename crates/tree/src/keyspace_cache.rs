@@ -18,6 +18,7 @@ use ecotone_engine::{
     contract::{Admission, Operation, Release, Stats},
     record_cache::{CacheLookup, CacheTicket, RecordCache},
     remaining_range::{Direction, RemainingRange},
+    superseded::SupersededReports,
 };
 use ecotone_substrate::{Error, Result, Seq};
 use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
@@ -40,6 +41,7 @@ pub(crate) struct KeyspaceCache {
     /// Deletes since the last full flush.
     deletes: AtomicU64,
     is_dropped: AtomicBool,
+    reports: SupersededReports,
 }
 
 /// A small record cache of one keyspace, for loom models of other engines.
@@ -47,11 +49,16 @@ pub(crate) struct KeyspaceCache {
 #[doc(hidden)]
 pub fn model_cache() -> Arc<dyn RecordCache> {
     let cache = Cache::new(ecotone_substrate::memory::Memory::new(16 << 20), 7, 1 << 20);
-    Arc::new(KeyspaceCache::new(cache, CacheKeyspace { number: 0, logged: true }, true))
+    Arc::new(KeyspaceCache::new(cache, CacheKeyspace { number: 0, logged: true }, true, SupersededReports::default()))
 }
 
 impl KeyspaceCache {
-    pub(crate) fn new(cache: Arc<Cache>, keyspace: CacheKeyspace, keeps_clean: bool) -> Self {
+    pub(crate) fn new(
+        cache: Arc<Cache>,
+        keyspace: CacheKeyspace,
+        keeps_clean: bool,
+        reports: SupersededReports,
+    ) -> Self {
         KeyspaceCache {
             cache,
             keyspace,
@@ -59,12 +66,18 @@ impl KeyspaceCache {
             newest: AtomicU64::new(0),
             deletes: AtomicU64::new(0),
             is_dropped: AtomicBool::new(false),
+            reports,
         }
     }
 
     /// The keyspace's number within the caches.
     pub(crate) fn number(&self) -> u16 {
         self.keyspace.number
+    }
+
+    /// The reports of the keyspace's superseded versions.
+    pub(crate) fn reports(&self) -> &SupersededReports {
+        &self.reports
     }
 
     /// # Errors
@@ -107,12 +120,14 @@ impl KeyspaceCache {
         self.newest.fetch_max(seq, Ordering::AcqRel);
         self.count_delete(value);
         // If the keyspace was dropped since the write was admitted, the record is never read or written out.
-        self.cache.apply(slot, self.keyspace, Applied { key, value, seq }, &|| self.is_dropped());
+        let applied = Applied { key, value, seq, reports: &self.reports };
+        self.cache.apply(slot, self.keyspace, applied, &|| self.is_dropped());
     }
 
     /// Replaces a dirty record in place, if its cell is large enough. False if nothing was done.
     pub(crate) fn overwrite(&self, Operation { key, value }: Operation<'_>) -> bool {
-        let is_done = self.cache.overwrite(self.keyspace, key, value);
+        let applied = Applied { key, value, seq: self.reports.tail(), reports: &self.reports };
+        let is_done = self.cache.overwrite(self.keyspace, applied);
         if is_done {
             self.count_delete(value);
         }

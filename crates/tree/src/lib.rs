@@ -345,6 +345,11 @@ impl Recover for Tree {
         self.writeback.refresh_limit();
         Ok(())
     }
+
+    fn recovered(&self) -> Result<()> {
+        self.cache.reports().begin();
+        Ok(())
+    }
 }
 
 impl Ordered for Tree {

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use ecotone_engine::superseded::LeftOut;
 use ecotone_substrate::page::{
     Page, PageAddress, PageBuilder, PageKind, RecordKind, capacity, prefix_len, record_bytes, replace_values,
 };
@@ -93,6 +94,22 @@ pub(crate) fn added<'a>(
 ) -> impl Iterator<Item = &'a [u8]> {
     let stored = move |key: &[u8]| base.search(key).is_ok() || overflow.is_some_and(|page| page.search(key).is_ok());
     dirty.filter(move |record| record.value.is_some() && !stored(record.key)).map(|record| record.key)
+}
+
+/// Collects the stored versions that dirty records replace or remove.
+pub(crate) fn collect_left_out<'d>(
+    (base, overflow): &(Page<'_>, Option<Page<'_>>),
+    dirty: impl Iterator<Item = DirtyRecord<'d>>,
+    left_out: &mut LeftOut,
+) {
+    if !left_out.is_wanted() {
+        return;
+    }
+    for DirtyRecord { key, value, .. } in dirty.filter(|record| !record.page_reported) {
+        let stored = base.get(key).or_else(|| overflow.as_ref()?.get(key));
+        left_out.newest(value);
+        left_out.hidden(key, stored.map(|(_, stored)| stored));
+    }
 }
 
 /// The result of a write-out into a page pair.

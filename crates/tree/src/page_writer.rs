@@ -119,11 +119,12 @@ impl PageWriter {
         PageWrite { file: self.store.file.file().clone(), page, sectors: changed_sectors(old, &block), block }
     }
 
-    /// Writes changed pages through the double-write area.
-    pub(crate) fn write_in_place(&self, mut writes: Vec<PageWrite>) -> Result<()> {
+    /// Writes changed pages through the double-write area. Calls `on_begin` just before the first write.
+    pub(crate) fn write_in_place(&self, mut writes: Vec<PageWrite>, on_begin: impl FnOnce()) -> Result<()> {
         let pages: Vec<u32> = writes.iter().map(|write| write.page).collect();
         self.store.file.traffic().written(IoPurpose::WriteOut, writes.len());
         let mut queue = self.context.shared.storage.queue()?;
+        on_begin();
         while !writes.is_empty() {
             let rest = writes.split_off(writes.len().min(DOUBLE_WRITE_PAGES));
             self.context.shared.double_write.write(&mut *queue, writes)?;

@@ -14,6 +14,7 @@ mod unit;
 
 use std::sync::{Arc, atomic::Ordering};
 
+use ecotone_engine::superseded::LeftOut;
 use ecotone_substrate::{Result, bug, metrics::Counter};
 use ecotone_sys::primitive::Mutex;
 
@@ -219,7 +220,9 @@ impl Reorganiser {
             self.write_parts(units, production)?;
             let mut change = IndexEdit::default();
             units.iter().for_each(|unit| unit.change(&mut change));
-            self.structure.install(&LoggedEdit { production, change })
+            let left_out: LeftOut = units.iter_mut().map(|unit| std::mem::take(&mut unit.left_out)).collect();
+            let on_install = || self.cache.reports().report_all(&left_out);
+            self.structure.install(&LoggedEdit { production, change }, on_install)
         });
         if written.is_err() {
             pages.iter().for_each(|page| claim.release(*page..*page + 1));
@@ -233,9 +236,10 @@ impl Reorganiser {
         let missing: Vec<PagePair> =
             units.iter().flat_map(|unit| &unit.shares).flat_map(SegmentUpdate::missing).collect();
         let mut read = self.store.read(&missing, IoPurpose::Reorganise)?.into_iter();
-        for ReorganisationUnit { shares, records, arrival, added, inserts, .. } in units {
+        for ReorganisationUnit { shares, records, arrival, added, inserts, left_out, .. } in units {
             let loaded = std::mem::take(records);
             let tells = *inserts && self.forecast.is_on();
+            *left_out = self.cache.reports().left_out();
             for share in shares {
                 let stored = share.all_stored(&mut read);
                 let pages = self.store.claimed_segment(&share.at, &stored)?;
@@ -243,6 +247,7 @@ impl Reorganiser {
                 for (position, pages) in (0..).zip(&pages) {
                     let portion = portions.next_if(|portion| portion.position == position);
                     let dirty = portion.into_iter().flat_map(|portion| share.records_of(portion));
+                    merge::collect_left_out(pages, dirty.clone(), left_out);
                     merge::visible(pages, dirty, records, |record| {
                         let new = record.filter(|record| record.value.is_some());
                         arrival.note(new.is_some());

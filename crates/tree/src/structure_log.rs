@@ -55,8 +55,9 @@ impl StructureLog {
         self.store.space.free_later(&replaced.pages, replaced.seq);
     }
 
-    /// Installs a change whose new pages are synced. Returns the pages that no segment has any more.
-    pub(crate) fn install(&self, structure: &LoggedEdit) -> Result<Replaced> {
+    /// Installs a change whose new pages are synced. Calls `on_install` just before, when nothing can fail any more.
+    /// Returns the pages that no segment has any more.
+    pub(crate) fn install(&self, structure: &LoggedEdit, on_install: impl FnOnce()) -> Result<Replaced> {
         let (wal, change) = (&self.context.shared.wal, &structure.change);
         let body = self.context.structural_record(&structure.encode());
         // The reservation never waits for a thread that waits for a claim (invariant 8).
@@ -65,6 +66,7 @@ impl StructureLog {
         let removed = self.removed_segments(change);
         let freed = freed(&removed, change);
         let prepared = self.store.index.prepare(change)?;
+        on_install();
         let seq = {
             let _installing = self.store.install.write();
             let index = &self.store.index;

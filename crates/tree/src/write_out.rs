@@ -15,7 +15,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use ecotone_engine::job_lock::JobLock;
+use ecotone_engine::{job_lock::JobLock, superseded::LeftOut};
 use ecotone_substrate::{
     Error, Result,
     double_write::PageWrite,
@@ -57,6 +57,8 @@ struct Job<'t> {
     added: Vec<Vec<u8>>,
     /// Number of deleted records.
     removed: usize,
+    /// Versions that leave its pages.
+    left_out: LeftOut,
 }
 
 /// Pages to be written in place, and the new overflow page.
@@ -66,6 +68,7 @@ type Built = ([Option<PageWrite>; 2], Option<(Attach, Block)>);
 struct MergedPages {
     changed: ChangedPages,
     added: Vec<Vec<u8>>,
+    left_out: LeftOut,
 }
 
 impl MergedPages {
@@ -205,8 +208,10 @@ impl WriteOut {
         let attached = prepared.and_then(|()| self.writer.sync_log()).and_then(|()| self.attach_fresh(&jobs));
         // After an error no index refers to the new pages.
         attached.or_else(|error| self.store.space.free_now(&new_pages(&jobs)).and(Err(error)))?;
-        self.writer
-            .write_in_place(jobs.iter_mut().flat_map(|job| &mut job.in_place).filter_map(Option::take).collect())?;
+        let left_out: LeftOut = jobs.iter_mut().map(|job| std::mem::take(&mut job.left_out)).collect();
+        let writes = jobs.iter_mut().flat_map(|job| &mut job.in_place).filter_map(Option::take).collect();
+        // From the first write on, an error stops all writing (superseded.md, invariant 2).
+        self.writer.write_in_place(writes, || self.cache.reports().report_all(&left_out))?;
         if inserts {
             let added = jobs.iter().flat_map(|job| &job.added).map(Vec::as_slice);
             self.forecast.observe(added, jobs.iter().map(|job| job.removed).sum());
@@ -257,7 +262,7 @@ impl WriteOut {
         for (number, merged) in merged.into_iter().enumerate() {
             let taken = share.take_part(number);
             let portion = &share.portions[number];
-            let (is_sparse, MergedPages { changed, added }) = (may_join && merged.is_sparse(), merged);
+            let (is_sparse, MergedPages { changed, added, left_out }) = (may_join && merged.is_sparse(), merged);
             match self.build_pages(&share, portion, &changed) {
                 Err(error) if error.is_no_space() => {
                     no_space = Some(error);
@@ -267,7 +272,7 @@ impl WriteOut {
                 Ok((in_place, fresh)) => {
                     let first = share.records_of(portion).next().map(|record| record.key.to_vec());
                     leftover.sparse.extend(first.filter(|_| is_sparse));
-                    jobs.push(Job { taken, in_place, fresh, added, removed: changed.removed });
+                    jobs.push(Job { taken, in_place, fresh, added, removed: changed.removed, left_out });
                 }
             }
         }
@@ -285,8 +290,10 @@ impl WriteOut {
         match merge::write_out(&base, overflow.as_ref(), dirty.clone()) {
             WriteOutResult::Reorganise => Ok(None),
             WriteOutResult::Pages(changed) => {
-                let added = self.added(&(base, overflow), dirty);
-                Ok(Some(MergedPages { changed, added }))
+                let (pages, mut left_out) = ((base, overflow), self.cache.reports().left_out());
+                merge::collect_left_out(&pages, dirty.clone(), &mut left_out);
+                let added = self.added(&pages, dirty);
+                Ok(Some(MergedPages { changed, added, left_out }))
             }
         }
     }
@@ -340,7 +347,7 @@ impl WriteOut {
         self.writer.write_new(IoPurpose::Overflow, &new_pages(jobs), |i, _, block| block.copy_from_slice(blocks[i]))?;
         let production = self.store.production.load(Ordering::Relaxed);
         let structure = LoggedEdit { production, change: IndexEdit { attach, ..IndexEdit::default() } };
-        self.structure.install(&structure).map(|replaced| self.structure.give_back(&replaced))
+        self.structure.install(&structure, || ()).map(|replaced| self.structure.give_back(&replaced))
     }
 
     /// Notes the key up to which the background has written out.

@@ -26,6 +26,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use ecotone_engine::superseded::SupersededReports;
 use ecotone_substrate::{
     Seq, bug,
     limits::MAX_RECORD,
@@ -111,6 +112,8 @@ pub(crate) struct Applied<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) value: Option<&'a [u8]>,
     pub(crate) seq: Seq,
+    /// Where a version is reported that the write replaces.
+    pub(crate) reports: &'a SupersededReports,
 }
 
 /// A keyspace, as the cache sees it.
@@ -276,17 +279,12 @@ impl Cache {
     }
 
     /// Makes a write visible in the cell of `token`, unless its keyspace was dropped. Infallible.
-    pub(crate) fn apply(
-        &self,
-        token: u64,
-        space: CacheKeyspace,
-        Applied { key, value, seq }: Applied<'_>,
-        is_dropped: &dyn Fn() -> bool,
-    ) {
+    pub(crate) fn apply(&self, token: u64, space: CacheKeyspace, applied: Applied<'_>, is_dropped: &dyn Fn() -> bool) {
+        let Applied { key, seq, .. } = applied;
         let (hash, index) = (self.hash(space.number, key), self.index(space.logged));
         let (shard, reserved) = self.token(token);
         debug_assert_eq!(shard, hash.shard(self.shards.len()), "a token goes with the key that it was made for");
-        let write = Write { space, key, value };
+        let write = Write { space, applied };
         // For an unlogged keyspace, the single write has just tried to overwrite.
         if !(space.logged && self.overwrite_in_place(hash, write, Some(reserved))) {
             index.change(Key { keyspace: space.number, bytes: key }, self, |_| {
@@ -306,8 +304,8 @@ impl Cache {
 
     /// Replaces the content of a dirty record in place, if its cell is large enough; its entry stays. False if nothing
     /// was done.
-    pub(crate) fn overwrite(&self, space: CacheKeyspace, key: &[u8], value: Option<&[u8]>) -> bool {
-        self.overwrite_in_place(self.hash(space.number, key), Write { space, key, value }, None)
+    pub(crate) fn overwrite(&self, space: CacheKeyspace, applied: Applied<'_>) -> bool {
+        self.overwrite_in_place(self.hash(space.number, applied.key), Write { space, applied }, None)
     }
 
     /// The same; a reserved cell is then released. A write that is not done here is counted when it is applied.

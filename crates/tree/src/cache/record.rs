@@ -36,6 +36,8 @@ const TOMBSTONE: u32 = 1 << 28;
 const RESERVED: u32 = 1 << 29;
 const UNLOGGED: u32 = 1 << 30;
 const PROBATION: u32 = 1 << 31;
+/// In a live record: the version in its page was reported as superseded (superseded.md, invariant 4).
+const PAGE_REPORTED: u32 = RESERVED;
 
 impl Meta {
     /// No record.
@@ -109,7 +111,23 @@ impl Meta {
 
     /// Content that is in its page.
     pub(super) fn as_clean(self) -> Meta {
-        Meta(self.0 & !(DIRTY | WRITING))
+        Meta(self.0 & !(DIRTY | WRITING | PAGE_REPORTED))
+    }
+
+    /// Content that replaces other content of the key. If a write-out has taken the old content, both marks are set
+    /// until it ends.
+    pub(super) fn over(self, before: Meta) -> Meta {
+        Meta(self.0 | before.0 & (WRITING | PAGE_REPORTED))
+    }
+
+    /// Content that was written during a write-out which has ended. What is in the page now was reported then.
+    pub(super) fn as_rewritten(self) -> Meta {
+        Meta(self.0 & !WRITING | PAGE_REPORTED)
+    }
+
+    /// Whether the version in the page was reported already.
+    pub(super) fn page_reported(self) -> bool {
+        self.0 & (LIVE | PAGE_REPORTED) == LIVE | PAGE_REPORTED
     }
 
     #[cfg(test)]
@@ -121,7 +139,6 @@ impl Meta {
         self.0 & DIRTY != 0
     }
 
-    #[cfg(test)]
     pub(super) fn writing(self) -> bool {
         self.0 & WRITING != 0
     }
@@ -141,7 +158,7 @@ impl Meta {
     }
 
     pub(super) fn reserved(self) -> bool {
-        self.0 & RESERVED != 0
+        self.0 & (RESERVED | LIVE) == RESERVED
     }
 
     /// Bytes of key and value together.

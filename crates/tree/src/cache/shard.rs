@@ -5,10 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use ecotone_substrate::{ghost_list::GhostList, memory::Memory};
+use ecotone_substrate::{bug, ghost_list::GhostList, memory::Memory};
 
 use super::{
-    CacheKeyspace, Purpose,
+    Applied, CacheKeyspace, Purpose,
     clock::Hands,
     handle::{Address, Link, SlotHandle},
     hash::{KeyHash, KeyHasher},
@@ -41,8 +41,7 @@ pub(super) struct ShardContext {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Write<'a> {
     pub(super) space: CacheKeyspace,
-    pub(super) key: &'a [u8],
-    pub(super) value: Option<&'a [u8]>,
+    pub(super) applied: Applied<'a>,
 }
 
 /// One shard.
@@ -231,35 +230,47 @@ impl Shard {
     }
 
     /// Makes a record dirty, in its reserved cell or in place. Returns its address and its former state.
-    pub(super) fn apply(
-        &mut self,
-        hash: KeyHash,
-        reserved: SlotHandle,
-        Write { space, key, value }: Write<'_>,
-    ) -> (Address, Meta) {
+    pub(super) fn apply(&mut self, hash: KeyHash, reserved: SlotHandle, write: Write<'_>) -> (Address, Meta) {
+        let Write { space, applied: Applied { key, value, .. } } = write;
         assert!(self.slabs.meta(reserved).reserved(), "a write is applied to a cell that was not reserved for it");
         self.count_write(hash);
         let old = self.find(hash, space.number, key);
         let before = old.map_or(Meta::NONE, |old| self.slabs.meta(old));
+        old.into_iter().for_each(|old| self.report(old, &write.applied));
         let handle = self.settle(hash, reserved, old);
         let rank = if old.is_some() { before.promoted().rank() } else { self.rank_of_new(hash) };
         record::fill(self.slabs.cell_mut(handle), space.number, key, value.unwrap_or_default());
-        self.set_meta(handle, Meta::of_written(key, value, rank, space.logged));
+        self.set_meta(handle, Meta::of_written(key, value, rank, space.logged).over(before));
         (self.address(handle), before)
     }
 
     /// Replaces the content of a dirty record in place, if its cell is large enough.
-    pub(super) fn overwrite(&mut self, hash: KeyHash, Write { space, key, value }: Write<'_>) -> bool {
+    pub(super) fn overwrite(&mut self, hash: KeyHash, write: Write<'_>) -> bool {
+        let Write { space, applied: Applied { key, value, .. } } = write;
         let Some(handle) = self.find(hash, space.number, key) else { return false };
         let before = self.slabs.meta(handle);
-        let meta = Meta::of_written(key, value, before.promoted().rank(), space.logged);
+        let meta = Meta::of_written(key, value, before.promoted().rank(), space.logged).over(before);
         if !before.dirty() || meta.cell() > before.cell() {
             return false;
         }
+        self.report(handle, &write.applied);
         record::fill(self.slabs.cell_mut(handle), space.number, key, value.unwrap_or_default());
         self.set_meta(handle, meta);
         self.count_write(hash);
         true
+    }
+
+    /// Reports a version that a write replaces, unless it is in the page too. If a write-out has taken it, the page may
+    /// get it, but then this record says that it was reported (superseded.md, invariant 4).
+    #[inline]
+    fn report(&self, old: SlotHandle, Applied { key, value, seq, reports }: &Applied<'_>) {
+        if !reports.is_on() {
+            return;
+        }
+        let (cell, meta) = (self.slabs.cell(old), self.slabs.meta(old));
+        let is_last = meta.unwritten() && !(bug!(SilentInFlight) && meta.writing());
+        let version = record::value(cell).filter(|old| is_last && Some(*old) != *value);
+        version.into_iter().for_each(|old| reports.report(key, old, *seq));
     }
 
     /// Replaces a clean record by its new value, if its cell is large enough, else drops it.

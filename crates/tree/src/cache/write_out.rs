@@ -63,7 +63,8 @@ pub(crate) struct DirtyOverlay {
 impl Shard {
     fn record(&self, handle: SlotHandle) -> DirtyRecord<'_> {
         let cell = self.slabs.cell(handle);
-        DirtyRecord { key: record::key(cell), value: record::value(cell) }
+        let page_reported = record::meta(cell).page_reported();
+        DirtyRecord { key: record::key(cell), value: record::value(cell), page_reported }
     }
 
     fn end_write(&mut self, handle: SlotHandle, meta: Meta, keep: bool) {
@@ -139,6 +140,8 @@ impl Cache {
             let stays = meta.dirty() && !bug!(CleanAfterRewrite);
             if !stays {
                 shard.end_write(address.handle(), meta, keep);
+            } else if meta.writing() {
+                shard.set_meta(address.handle(), meta.as_rewritten());
             }
             stays
         });

@@ -91,8 +91,10 @@ fn write_outs_put_every_record_where_it_was_and_fit() {
             let same = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), Some(vec![7; value.len()]));
             dirty = base.iter().step_by(3).map(same).collect();
         }
-        let records: Vec<DirtyRecord<'_>> =
-            dirty.iter().map(|(key, value)| DirtyRecord { key, value: value.as_deref() }).collect();
+        let records: Vec<DirtyRecord<'_>> = dirty
+            .iter()
+            .map(|(key, value)| DirtyRecord { key, value: value.as_deref(), page_reported: false })
+            .collect();
         let base_bytes = page_of(PageKind::Base, &base);
         let overflow_bytes = overflow.as_ref().map(|records| page_of(PageKind::Overflow, records));
         let base_page = Page::parse(&base_bytes, PLACE).unwrap();

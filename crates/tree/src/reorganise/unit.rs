@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use ecotone_engine::superseded::LeftOut;
 use ecotone_substrate::{
     limits::PAGE,
     page::{PageAddress, PageKind},
@@ -52,6 +53,8 @@ pub(crate) struct ReorganisationUnit<'t> {
     pub(super) arrival: InsertPattern,
     /// Keys that no page had before.
     pub(super) added: Vec<Vec<u8>>,
+    /// Versions that the new pages leave out.
+    pub(super) left_out: LeftOut,
     pub(crate) plan: Vec<SegmentPlan>,
     /// The first page of each planned segment.
     pub(super) pages: Vec<u32>,
@@ -66,6 +69,7 @@ impl<'t> ReorganisationUnit<'t> {
             records,
             arrival,
             added: Vec::new(),
+            left_out: LeftOut::default(),
             plan: Vec::new(),
             pages: Vec::new(),
         }

@@ -269,7 +269,7 @@ impl Merged {
     pub(super) fn record<'a>(&'a self, store: &Store, batch: &'a Batch) -> Result<(&'a [u8], &'a [u8], &'a [u8])> {
         let (source, position) = match (self.found, &self.pages.overflow) {
             (Found::Dirty(at), _) => {
-                let DirtyRecord { key, value } = self.expected.dirty.records.get(at);
+                let DirtyRecord { key, value, .. } = self.expected.dirty.records.get(at);
                 return Ok((&[], key, value.unwrap_or_default()));
             }
             (Found::Overflow(at), Some(overflow)) => (overflow, at),

@@ -11,6 +11,7 @@ mod threads;
 
 use std::sync::Arc;
 
+use ecotone_engine::superseded::SupersededReports;
 use ecotone_substrate::{Seq, memory::Memory};
 
 use super::{Applied, Cache, CacheKeyspace, Purpose, RecordLookup, Stretch};
@@ -73,7 +74,12 @@ fn put(cache: &Cache, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
 
 /// Applies a write to a keyspace that was not dropped.
 fn apply(cache: &Cache, token: u64, space: CacheKeyspace, key: &[u8], value: Option<&[u8]>, seq: Seq) {
-    cache.apply(token, space, Applied { key, value, seq }, &|| false);
+    cache.apply(token, space, Applied { key, value, seq, reports: &SupersededReports::default() }, &|| false);
+}
+
+/// Replaces a dirty record in place; false if nothing was done.
+fn overwrite(cache: &Cache, space: CacheKeyspace, key: &[u8], value: Option<&[u8]>) -> bool {
+    cache.overwrite(space, Applied { key, value, seq: 0, reports: &SupersededReports::default() })
 }
 
 /// Takes all dirty records for writing.

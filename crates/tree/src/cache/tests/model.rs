@@ -109,7 +109,7 @@ impl Fixture {
 
     fn write(&mut self, ks: u16) {
         let (key, value) = (self.key(), self.value());
-        if self.random.one_in(2) && self.cache.overwrite(of(ks), &key, value.as_deref()) {
+        if self.random.one_in(2) && overwrite(&self.cache, of(ks), &key, value.as_deref()) {
             let space = &mut self.spaces[usize::from(ks)];
             assert!(space.unflushed.contains_key(&key), "only what is dirty is overwritten");
             return space.remember(key, value);

@@ -62,7 +62,7 @@ impl Fixture {
             let n = random.below(KEYS / 2) * 2 + me;
             let version = self.acknowledged[n].load(Ordering::Relaxed) + 1;
             let (key, value) = (key(n), value(version));
-            if self.cache.overwrite(space(0), &key, Some(&value)) {
+            if overwrite(&self.cache, space(0), &key, Some(&value)) {
                 self.acknowledged[n].store(version, Ordering::SeqCst);
                 continue;
             }
