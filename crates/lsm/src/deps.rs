@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_engine::record_cache::RecordCache;
+use ecotone_engine::{record_cache::RecordCache, superseded::SupersededReports};
 
 use crate::{checker::ReadChecker, observer::ScanObserver, pages::tier::PageTier};
 
@@ -17,6 +17,8 @@ pub struct LsmDeps {
     pub observer: Option<Arc<dyn ScanObserver>>,
     /// Checks all reads, in builds for tests.
     pub(crate) read_checker: Option<Arc<ReadChecker>>,
+    /// Reports superseded versions.
+    pub(crate) reports: SupersededReports,
 }
 
 impl LsmDeps {
@@ -30,7 +32,7 @@ impl LsmDeps {
             record_cache: Some(record_cache),
             page_tier: Some(page_tier),
             observer: Some(observer),
-            read_checker: None,
+            ..LsmDeps::default()
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ecotone_engine::{
     contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared},
     record_cache::RecordCacheFactory,
+    superseded::SupersededReports,
 };
 use ecotone_substrate::{Result, storage::FileId};
 use ecotone_sys::primitive::Once;
@@ -104,6 +105,7 @@ impl LsmFamily {
         let (is_empty, repeats) = (structure.is_none(), !context.shared.scheduler.is_threaded());
         let deps = LsmDeps {
             read_checker: self.has_read_checker.then(|| Arc::new(ReadChecker::new(is_empty, repeats))),
+            reports: SupersededReports::new(&context, is_empty),
             ..deps
         };
         let files = VersionSet::new(context, options, structure.unwrap_or_default(), &cache);

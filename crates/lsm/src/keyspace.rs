@@ -224,6 +224,7 @@ impl Recover for LsmKeyspace {
 
     fn recovered(&self) -> Result<()> {
         self.lsm().read_checker().into_iter().for_each(ReadChecker::replayed);
+        self.lsm().reports().begin();
         Ok(())
     }
 }

@@ -4,7 +4,10 @@
 
 use std::{array, sync::Arc};
 
-use ecotone_engine::{contract::Stats, idle::IdleDetector, read_ahead::ScanLengths, record_cache::RecordCache};
+use ecotone_engine::{
+    contract::Stats, idle::IdleDetector, read_ahead::ScanLengths, record_cache::RecordCache,
+    superseded::SupersededReports,
+};
 use ecotone_substrate::{Result, limits::MAX_LEVELS, metrics::Counter};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -119,6 +122,12 @@ impl Lsm {
     /// The observer of scans and flushes, if there is one.
     pub(super) fn observer(&self) -> Option<&dyn ScanObserver> {
         self.deps.observer.as_deref()
+    }
+
+    /// The reports of superseded versions.
+    #[inline]
+    pub(super) fn reports(&self) -> &SupersededReports {
+        &self.deps.reports
     }
 
     /// Hash of a key for filters, memtable shortcuts and skip-list height.

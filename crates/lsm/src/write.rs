@@ -70,7 +70,8 @@ impl Lsm {
         self.read_checker().into_iter().for_each(|read_checker| read_checker.begin(key, value, seq));
         {
             let pin = self.current.pin();
-            self.current.load(&pin).active().apply(self.hash(key), key, value, seq, &mut || self.slabs.take());
+            let (active, reports) = (self.current.load(&pin).active(), self.reports());
+            active.apply(self.hash(key), key, value, seq, &mut || self.slabs.take(), reports);
         }
         self.read_checker().into_iter().for_each(|read_checker| read_checker.end(key, true));
         self.slabs.release(reservation);
@@ -80,7 +81,10 @@ impl Lsm {
     /// it did not.
     pub(super) fn overwrite(&self, seq: Seq, Operation { key, value }: Operation<'_>) -> bool {
         self.read_checker().into_iter().for_each(|read_checker| read_checker.begin(key, value, seq));
-        let is_done = self.current.load(&self.current.pin()).active().overwrite(self.hash(key), key, value, seq);
+        let is_done = {
+            let pin = self.current.pin();
+            self.current.load(&pin).active().overwrite(self.hash(key), key, value, seq, self.reports())
+        };
         self.read_checker().into_iter().for_each(|read_checker| read_checker.end(key, is_done));
         is_done
     }

@@ -20,6 +20,7 @@ mod slabs;
 #[cfg(test)]
 mod tests;
 
+use ecotone_engine::superseded::SupersededReports;
 use ecotone_substrate::{Seq, table::Answer};
 use ecotone_sys::{
     primitive::atomic::{AtomicU64, Ordering},
@@ -72,8 +73,16 @@ impl Memtable {
     }
 
     /// Writes a key. A value of `None` is a tombstone; the hash is that of the key. No other thread writes the key
-    /// meanwhile.
-    pub(crate) fn apply(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq, ready: &mut Ready<'_>) {
+    /// meanwhile. A value that is replaced is reported before.
+    pub(crate) fn apply(
+        &self,
+        hash: u64,
+        key: &[u8],
+        value: Option<&[u8]>,
+        seq: Seq,
+        ready: &mut Ready<'_>,
+        reports: &SupersededReports,
+    ) {
         self.note(seq);
         self.count_delete(value);
         let (room, ready) = (room_for(value), &mut || {
@@ -84,7 +93,8 @@ impl Memtable {
             SearchResult::There(at) => {
                 self.note_shortcut(hash, at);
                 let node = Node(self.arena.from(at));
-                if !self.replace(node, value, seq) {
+                if !self.replace(node, key, value, seq, reports) {
+                    self.report(node, key, value, seq, reports);
                     let at = self.arena.allocate(record_words(room), ready);
                     Record(self.arena.from(at)).fill(value, seq);
                     node.set_record(at, room);
@@ -104,10 +114,17 @@ impl Memtable {
 
     /// Writes a key in place, if it has a shortcut and its record has room for the value. Returns false otherwise. It
     /// does no search, which the caller's `apply` would repeat. No other thread writes the key meanwhile.
-    pub(crate) fn overwrite(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
+    pub(crate) fn overwrite(
+        &self,
+        hash: u64,
+        key: &[u8],
+        value: Option<&[u8]>,
+        seq: Seq,
+        reports: &SupersededReports,
+    ) -> bool {
         let Some(at) = self.by_shortcut(hash, key) else { return false };
         self.note(seq);
-        let is_done = self.replace(Node(self.arena.from(at)), value, seq);
+        let is_done = self.replace(Node(self.arena.from(at)), key, value, seq, reports);
         if is_done {
             self.overwrites.count(false);
             self.count_delete(value);
@@ -129,13 +146,27 @@ impl Memtable {
         self.by_shortcut(hash, key).map_or_else(|| self.list.search(&self.arena, key), SearchResult::There)
     }
 
-    fn replace(&self, node: Node<'_>, value: Option<&[u8]>, seq: Seq) -> bool {
+    fn replace(&self, node: Node<'_>, key: &[u8], value: Option<&[u8]>, seq: Seq, reports: &SupersededReports) -> bool {
         let (at, room) = node.record();
         let fits = room_for(value) <= room;
         if fits {
+            self.report(node, key, value, seq, reports);
             Record(self.arena.from(at)).replace(value, seq);
         }
         fits
+    }
+
+    /// Reports the value that a write is about to replace, unless the new one is equal. No other thread changes the
+    /// record meanwhile.
+    #[inline]
+    fn report(&self, node: Node<'_>, key: &[u8], value: Option<&[u8]>, seq: Seq, reports: &SupersededReports) {
+        if !reports.is_on() {
+            return;
+        }
+        let mut old = Vec::new();
+        if self.record(node).read(&mut old).0 == Answer::Value && value != Some(&old[..]) {
+            reports.report(key, &old, seq);
+        }
     }
 
     /// Reads the record of a key with this hash, and its sequence. The value is put into `value`.

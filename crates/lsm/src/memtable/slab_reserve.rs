@@ -179,6 +179,7 @@ impl Reservation {
 
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
+    use ecotone_engine::superseded::SupersededReports;
     use ecotone_substrate::memory::{Component, Memory};
     use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
@@ -207,7 +208,7 @@ mod tests {
         }
 
         fn apply(&self, key: &[u8], value: &[u8], reservation: Reservation) {
-            self.memtable.apply(1, key, Some(value), 1, &mut || self.slabs.take());
+            self.memtable.apply(1, key, Some(value), 1, &mut || self.slabs.take(), &SupersededReports::default());
             self.slabs.release(reservation);
         }
     }

@@ -3,8 +3,11 @@
 
 use std::{collections::BTreeSet, iter, ops::Bound, sync::Arc};
 
-use ecotone_engine::remaining_range::{Direction, RemainingRange};
-use ecotone_substrate::{Error, Result};
+use ecotone_engine::{
+    remaining_range::{Direction, RemainingRange},
+    superseded::{LeftOut, SupersededReports},
+};
+use ecotone_substrate::{Error, Result, bug};
 
 use crate::{
     cache::table_reader::TableReader,
@@ -39,18 +42,20 @@ struct RangeCopy {
     parts: Vec<KeySpan>,
     is_paged: bool,
     cpu_time: Arc<CpuTime>,
+    reports: SupersededReports,
 }
 
 impl ParallelJob for RangeCopy {
-    type Output = ();
+    /// Versions that the copy leaves out.
+    type Output = LeftOut;
 
-    fn run_part(&self, part: usize, goes_on: &dyn Fn() -> bool) -> Result<()> {
+    fn run_part(&self, part: usize, goes_on: &dyn Fn() -> bool) -> Result<LeftOut> {
         let (lower, upper) = &self.parts[part];
         let rest = RemainingRange::new((Bound::Included(lower.clone()), Bound::Excluded(upper.clone())));
         let way = (Direction::Up, ReadMode::Sequential);
         let begin = |run| RunIterator::begin(run, &rest, way.clone());
         let mut merged = MergingIterator::new(self.runs.iter().map(begin).collect::<Result<_>>()?, Direction::Up, 0);
-        let mut passed: u64 = 0;
+        let (mut passed, mut left_out): (u64, _) = (0, self.reports.left_out());
         let next = || {
             passed += 1;
             if passed.is_multiple_of(LOOK) && !goes_on() {
@@ -58,20 +63,33 @@ impl ParallelJob for RangeCopy {
             }
             let record = merged.first().and_then(RunIterator::record).filter(|(key, _)| rest.contains(key));
             let (key, value) = record.map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec)))?;
-            Some(merged.pass().map(|()| (key, value)))
+            if bug!(ReportedCopy) {
+                left_out.hidden(&key, value.as_deref());
+            }
+            left_out.newest(value.as_deref());
+            let hide = |older: &RunIterator| {
+                older.record().into_iter().for_each(|(key, value)| left_out.hidden(key, value));
+            };
+            Some(merged.pass_with(hide).map(|()| (key, value)))
         };
         let is_wanted =
             |record: &Result<CopiedRecord>| self.is_paged || record.as_ref().map_or(true, |(_, value)| value.is_some());
         self.cpu_time
             .make(|| self.page_tier.ingest(&mut iter::from_fn(next).filter(is_wanted), self.is_paged))
-            .map(|_| ())
+            .map(|_| left_out)
     }
 }
 
 impl Conversion<'_> {
     /// Copies the records of some runs in a range to pages, with helpers. A range that is not paged yet is cleared
-    /// before. Into one that is paged, tombstones are copied too, as the pages may have a record to remove.
-    pub(super) fn copy_to_pages(self, runs: Vec<Run<TableReader>>, span: (&[u8], &[u8]), is_paged: bool) -> Result<()> {
+    /// before. Into one that is paged, tombstones are copied too, as the pages may have a record to remove. Returns the
+    /// versions that the copy leaves out.
+    pub(super) fn copy_to_pages(
+        self,
+        runs: Vec<Run<TableReader>>,
+        span: (&[u8], &[u8]),
+        is_paged: bool,
+    ) -> Result<LeftOut> {
         let (lsm, page_tier) = (self.lsm, self.page_tier);
         let helpers = lsm.helpers(runs.len(), mean(runs.iter().flat_map(Run::tables)));
         let parts = self.copy_ranges(&runs, span, is_paged, 1 + helpers)?;
@@ -80,13 +98,13 @@ impl Conversion<'_> {
         }
         let count = parts.len();
         lsm.conversions.parts.add(count as u64);
-        let moves =
-            RangeCopy { page_tier: page_tier.clone(), runs, parts, is_paged, cpu_time: lsm.compactor.cpu_time.clone() };
+        let (cpu_time, reports) = (lsm.compactor.cpu_time.clone(), lsm.reports().clone());
+        let moves = RangeCopy { page_tier: page_tier.clone(), runs, parts, is_paged, cpu_time, reports };
         let (parts, before) = (Subtasks::new(moves, count), page_tier.bytes_written());
         lsm.call_helpers("move a part of a range into pages", &parts, helpers.min(count - 1));
         let made = parts.run_all();
         lsm.conversions.bytes.add(page_tier.bytes_written() - before);
-        made.map(|_| ()).map_err(|(error, _)| error)
+        made.map(LeftOut::from_iter).map_err(|(error, _)| error)
     }
 
     /// Cuts a range into ascending parts for `threads` threads. The tables of each part have about as many bytes, and

@@ -5,7 +5,7 @@
 
 use std::{iter, ops::Bound, sync::Arc};
 
-use ecotone_engine::remaining_range::RemainingRange;
+use ecotone_engine::{remaining_range::RemainingRange, superseded::LeftOut};
 use ecotone_substrate::{Result, bug, table::FileRef};
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     compaction::{
         executor::{
             job::mean,
-            merge::{CompactionMerge, MergeInput, merge},
+            merge::{CompactionMerge, MergeInput, MergedTables, merge},
         },
         inputs::output_splitter::OutputSplitter,
         strategy::plan::CompactionPlan,
@@ -37,6 +37,8 @@ pub(crate) struct TableReplacement<'t> {
     /// Names the tables that the output replaces, and what changes in paged ranges.
     pub(crate) edit: VersionEdit,
     pub(crate) output: &'t [PlacedTable],
+    /// Versions that the output leaves out. They are reported just before the edit is published.
+    pub(crate) left_out: LeftOut,
     /// Tables that are rewritten without their superseded records.
     pub(crate) boundary_tables: &'t [PlacedTable],
     /// Tables whose cached blocks go before the edit, as the new tables need their memory. A scan of the old tables has
@@ -58,6 +60,7 @@ impl Conversion<'_> {
         TableReplacement {
             edit: VersionEdit { paged_ranges: reactivation.edits, ..VersionEdit::default() },
             output: &[],
+            left_out: LeftOut::default(),
             boundary_tables: &reactivation.boundary_tables,
             uncached: &[],
         }
@@ -113,14 +116,17 @@ impl Conversion<'_> {
 impl TableReplacement<'_> {
     /// Rewrites the boundary tables, and installs the edit with all new tables. If that fails, they are deleted.
     pub(crate) fn install(self, lsm: &Lsm, version: &Version<TableReader>) -> Result<()> {
-        let TableReplacement { mut edit, output, boundary_tables, uncached } = self;
+        let TableReplacement { mut edit, output, left_out, boundary_tables, uncached } = self;
         let rewritten = rewrite_without_hidden(lsm, version, boundary_tables).inspect_err(|_| remove(lsm, output))?;
         let fresh = [output, &rewritten].concat();
         edit.deleted.extend(boundary_tables.iter().map(|(_, reader)| reader.file()));
         edit.added.extend(fresh.iter().map(|(run_id, reader)| (*run_id, reader.file())));
         let readers: Vec<_> = fresh.iter().map(|(_, reader)| reader.clone()).collect();
         uncached.iter().for_each(|reader| reader.table().forget_blocks());
-        let installed = lsm.install(&edit, &readers, |version| lsm.current.install_version(version));
+        let installed = lsm.install(&edit, &readers, |version| {
+            lsm.reports().report_all(&left_out);
+            lsm.current.install_version(version);
+        });
         installed.inspect_err(|_| remove(lsm, &fresh))?;
         let conversions = &lsm.conversions;
         conversions.bytes.add(rewritten.iter().map(|(_, reader)| reader.bytes()).sum());
@@ -155,7 +161,8 @@ fn rewrite_table(
     let options = lsm.table_options(run_id, mean(iter::once(table)) as usize, iter::once(&**table), version);
     let splitter = lsm.output_splitter(run_id, version);
     let run = Run::part(vec![table.clone()]);
-    merge_all(lsm, version, vec![MergeInput::Tables(run_id, &run)], (options, splitter))
+    // One table hides nothing visible.
+    merge_all(lsm, version, vec![MergeInput::Tables(run_id, &run)], (options, splitter)).map(|merged| merged.tables)
 }
 
 /// Merges all records of some sorted runs. The result is not installed yet.
@@ -164,12 +171,13 @@ pub(super) fn merge_all(
     version: &Version<TableReader>,
     inputs: Vec<MergeInput<'_>>,
     (options, splitter): (Options, OutputSplitter<TableReader>),
-) -> Result<Vec<Arc<TableReader>>> {
+) -> Result<MergedTables> {
     let work = CompactionMerge {
         version,
         inputs,
         range: &RemainingRange::new((Bound::Unbounded, Bound::Unbounded)),
         hash_of: &|key| lsm.hash(key),
+        left_out: lsm.reports().left_out(),
         on_progress: &mut |_| lsm.check_live(),
     };
     lsm.files.context().begin_session()?;

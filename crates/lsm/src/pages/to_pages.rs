@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ecotone_engine::superseded::LeftOut;
 use ecotone_substrate::{Error, Result};
 
 use crate::{
@@ -113,13 +114,17 @@ impl Conversion<'_> {
         };
         let (lsm, page_tier) = (self.lsm, self.page_tier);
         let copied = self.copy_to_pages(runs, (&lower, &upper), is_paged);
-        copied.and_then(|()| lsm.install(&change, &[], |version| lsm.current.install_version(version))).inspect_err(
-            |_| {
-                // The copied records are not visible and take space. If clearing fails too, the next conversion of the
-                // range clears it, or the next opening.
-                let _ = if is_paged { Ok(()) } else { page_tier.clear_range(&lower, Some(&upper)) };
-            },
-        )?;
+        let install = |left_out: LeftOut| {
+            lsm.install(&change, &[], |version| {
+                lsm.reports().report_all(&left_out);
+                lsm.current.install_version(version);
+            })
+        };
+        copied.and_then(install).inspect_err(|_| {
+            // The copied records are not visible and take space. If clearing fails too, the next conversion of the
+            // range clears it, or the next opening.
+            let _ = if is_paged { Ok(()) } else { page_tier.clear_range(&lower, Some(&upper)) };
+        })?;
         fully_superseded.into_iter().for_each(|table| lsm.files.release(table));
         // Pages have a cache of their own.
         lsm.files.loader().cache().blocks().trim();

@@ -10,7 +10,10 @@ use ecotone_substrate::{Result, memory::Component, table::FileRef};
 use crate::{
     cache::table_reader::TableReader,
     compaction::{
-        executor::{job::mean, merge::MergeInput},
+        executor::{
+            job::mean,
+            merge::{MergeInput, MergedTables},
+        },
         inputs::output_splitter::OutputSplitter,
     },
     manifest::{PagedRangeEdit, RangeEditKind, RunId, VersionEdit},
@@ -78,11 +81,12 @@ impl Conversion<'_> {
         let paged_ranges =
             vec![PagedRangeEdit { lower: lower.clone(), upper: upper.clone(), kind: RangeEditKind::Remove }];
         let boundary_tables = version.boundary_tables((lower, upper), &files);
-        let merged = self.merge_with_pages(version, tables, &piece)?;
+        let MergedTables { tables: merged, left_out } = self.merge_with_pages(version, tables, &piece)?;
         let merged: Vec<_> = merged.into_iter().map(|reader| (LAST, reader)).collect();
         TableReplacement {
             edit: VersionEdit { deleted: files, paged_ranges, ..VersionEdit::default() },
             output: &merged,
+            left_out,
             boundary_tables: &boundary_tables,
             uncached: &[],
         }
@@ -105,12 +109,12 @@ impl Conversion<'_> {
         version: &Version<TableReader>,
         tables: &[Arc<TableReader>],
         span: &KeySpan,
-    ) -> Result<Vec<Arc<TableReader>>> {
+    ) -> Result<MergedTables> {
         let (lower, upper) = span;
         let rest = RemainingRange::new((Bound::Included(lower.clone()), Bound::Excluded(upper.clone())));
         let page_source = PageCursor::begin(self.page_tier, &rest, Direction::Up, Component::Frames)?;
         let a_record = match (tables, page_source.record()) {
-            ([], None) => return Ok(Vec::new()),
+            ([], None) => return Ok(MergedTables::default()),
             ([], Some((key, value))) => key.len() + value.len(),
             (tables, _) => mean(tables.iter()) as usize,
         };

@@ -58,9 +58,15 @@ impl<S: RecordIterator> MergingIterator<S> {
 
     /// Passes the next record, and all older ones of its key.
     pub(crate) fn pass(&mut self) -> Result<()> {
+        self.pass_with(|_| ())
+    }
+
+    /// The same. Calls `hide` with the sources of the older records, from young to old.
+    pub(crate) fn pass_with(&mut self, mut hide: impl FnMut(&S)) -> Result<()> {
         // No younger source has the key.
         for older in self.first + 1..self.sources.len() {
             if self.ranks[older] == self.ranks[self.first] && self.order(older, self.first).is_eq() {
+                hide(&self.sources[older]);
                 self.step(older)?;
                 self.hidden += 1;
             }

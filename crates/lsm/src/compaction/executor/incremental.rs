@@ -6,7 +6,7 @@ use std::{ops::Bound, sync::Arc};
 
 use ecotone_substrate::Result;
 
-use super::{Compaction, job::MergeTask};
+use super::{Compaction, job::MergeTask, merge::MergedTables};
 use crate::{
     compaction::strategy::plan::{CompactionPlan, range},
     manifest::{RunId, VersionEdit},
@@ -86,13 +86,15 @@ impl Compaction<'_> {
                 .chain((!tables.is_empty()).then(|| (target, Run::part(tables.clone()))))
                 .collect();
             let plan = CompactionPlan::of_inputs(inputs, target);
-            let added = MergeTask { version: &version, plan: &plan, slice: Some(keys), is_awaited }.run(lsm)?;
+            let merge = MergeTask { version: &version, plan: &plan, slice: Some(keys), is_awaited };
+            let MergedTables { tables: added, left_out } = merge.run(lsm)?;
             let added: Vec<_> = added.into_iter().map(|reader| (target, reader)).collect();
             let above = uppers.iter().flat_map(|(_, run)| run.tables()).filter(|_| end.is_none());
             let gone: Vec<_> = tables.into_iter().chain(above.cloned()).collect();
             let edit =
                 VersionEdit { deleted: gone.iter().map(|reader| reader.file()).collect(), ..VersionEdit::default() };
-            TableReplacement { edit, output: &added, boundary_tables: &[], uncached: &[] }.install(lsm, &version)?;
+            TableReplacement { edit, output: &added, left_out, boundary_tables: &[], uncached: &[] }
+                .install(lsm, &version)?;
             gone.iter().for_each(|reader| lsm.files.release(reader));
             lsm.compactor.slices.increment();
             drop((plan, gone, added, version));

@@ -12,7 +12,7 @@ use crate::{
     cache::table_reader::TableReader,
     compaction::{
         executor::{
-            merge::{CompactionMerge, MergeInput, merge},
+            merge::{CompactionMerge, MergeInput, MergedTables, merge},
             subtasks::{ParallelJob, Subtasks},
         },
         inputs::output_splitter::OutputSplitter,
@@ -44,9 +44,9 @@ pub(crate) struct CompactionJob {
 }
 
 impl ParallelJob for CompactionJob {
-    type Output = Vec<Arc<TableReader>>;
+    type Output = MergedTables;
 
-    fn run_part(&self, part: usize, goes_on: &dyn Fn() -> bool) -> Result<Vec<Arc<TableReader>>> {
+    fn run_part(&self, part: usize, goes_on: &dyn Fn() -> bool) -> Result<MergedTables> {
         self.lsm.files.context().begin_session()?;
         let (files, name) = (&self.lsm.files, &mut || self.lsm.files.new_table_name());
         let (low, high) = self.ranges[part].clone();
@@ -56,6 +56,7 @@ impl ParallelJob for CompactionJob {
             inputs: MergeInput::of_tables(&self.plan.inputs),
             range: &RemainingRange::new((low, high)),
             hash_of: &|key| self.lsm.hash(key),
+            left_out: self.lsm.reports().left_out(),
             on_progress: &mut |passed| {
                 self.lsm.throttle.stall.pass(passed);
                 self.lsm.update_debt();
@@ -81,7 +82,7 @@ pub(super) struct MergeTask<'m> {
 impl MergeTask<'_> {
     /// Merges the inputs. Helpers take part if a caller waits or the compaction debt is high. The output is not
     /// installed yet.
-    pub(super) fn run(self, lsm: &Arc<Lsm>) -> Result<Vec<Arc<TableReader>>> {
+    pub(super) fn run(self, lsm: &Arc<Lsm>) -> Result<MergedTables> {
         let MergeTask { version, plan, slice, is_awaited } = self;
         let mean = mean(plan.inputs.iter().flat_map(|(_, run)| run.tables()));
         let is_shared = slice.is_none() && (is_awaited || lsm.throttle.stall.debt_ratio() >= lsm.tuning.late);
@@ -107,14 +108,16 @@ impl MergeTask<'_> {
         lsm.call_helpers("compact a part of tables", &parts, helpers.min(count - 1));
         let ended = parts.run_all();
         lsm.throttle.stall.end_job();
-        match ended {
-            Ok(made) => Ok(made.into_iter().flatten().collect()),
-            Err((error, made)) => {
-                lsm.update_debt();
-                run_builder::remove(lsm.files.environment(), &made.into_iter().flatten().collect::<Vec<_>>());
-                Err(error)
-            }
-        }
+        let join = |made: Vec<MergedTables>| {
+            let (tables, left_out): (Vec<_>, Vec<_>) =
+                made.into_iter().map(|made| (made.tables, made.left_out)).unzip();
+            MergedTables { tables: tables.into_iter().flatten().collect(), left_out: left_out.into_iter().collect() }
+        };
+        ended.map(join).map_err(|(error, made)| {
+            lsm.update_debt();
+            run_builder::remove(lsm.files.environment(), &join(made).tables);
+            error
+        })
     }
 }
 

@@ -3,8 +3,11 @@
 
 use std::sync::Arc;
 
-use ecotone_engine::remaining_range::{Direction, RemainingRange};
-use ecotone_substrate::Result;
+use ecotone_engine::{
+    remaining_range::{Direction, RemainingRange},
+    superseded::LeftOut,
+};
+use ecotone_substrate::{Result, bug};
 
 use crate::{
     cache::table_reader::TableReader,
@@ -86,8 +89,18 @@ pub(crate) struct CompactionMerge<'m> {
     pub(crate) range: &'m RemainingRange,
     /// Hashes a key.
     pub(crate) hash_of: &'m dyn Fn(&[u8]) -> u64,
+    /// An empty buffer for the versions that the merge leaves out.
+    pub(crate) left_out: LeftOut,
     /// Called after each MiB of records, with the bytes of records since the last call. An error stops the merge.
     pub(crate) on_progress: &'m mut dyn FnMut(u64) -> Result<()>,
+}
+
+/// The result of a merge. It is not installed yet.
+#[derive(Debug, Default)]
+pub(crate) struct MergedTables {
+    pub(crate) tables: Vec<Arc<TableReader>>,
+    /// Versions that the inputs have and the tables do not.
+    pub(crate) left_out: LeftOut,
 }
 
 /// Bytes of records between two calls of `on_progress`.
@@ -98,8 +111,8 @@ const LOOK: u64 = 1 << 20;
 /// # Errors
 /// If an input is damaged or cannot be read, if memory or disk space is lacking, or if `on_progress` returns an error.
 /// Then there are no files.
-pub(crate) fn merge(work: CompactionMerge<'_>, mut output: RunBuilder<'_>) -> Result<Vec<Arc<TableReader>>> {
-    let CompactionMerge { version, inputs, range, hash_of, on_progress } = work;
+pub(crate) fn merge(work: CompactionMerge<'_>, mut output: RunBuilder<'_>) -> Result<MergedTables> {
+    let CompactionMerge { version, inputs, range, hash_of, mut left_out, on_progress } = work;
     let (mut retention, skip) = (retention(version, &inputs), shared(&inputs));
     let sources = inputs.into_iter().map(|input| InputIterator::begin(input, range)).collect::<Result<_>>()?;
     let mut merged = MergingIterator::new(sources, Direction::Up, skip);
@@ -116,7 +129,8 @@ pub(crate) fn merge(work: CompactionMerge<'_>, mut output: RunBuilder<'_>) -> Re
                     output.note_cached();
                 }
             }
-            merged.pass()?;
+            left_out.newest(value);
+            merged.pass_with(|older| hide(older, &mut retention, &mut left_out))?;
         } else {
             // All older table records of the key are superseded too, but the record in the pages is visible.
             merged.skip()?;
@@ -126,7 +140,19 @@ pub(crate) fn merge(work: CompactionMerge<'_>, mut output: RunBuilder<'_>) -> Re
             passed = 0;
         }
     }
-    output.finish()
+    Ok(MergedTables { tables: output.finish()?, left_out })
+}
+
+/// Adds a record that a younger one hides to what is left out, if it is visible (superseded.md, invariant 3).
+#[inline]
+fn hide(older: &InputIterator, retention: &mut Retention<TableReader>, left_out: &mut LeftOut) {
+    if left_out.is_wanted()
+        && let Some((key, value)) = older.records.record()
+        && older.run_id.is_none_or(|run_id| retention.is_visible(run_id, key))
+        && !bug!(SilentMerge)
+    {
+        left_out.hidden(key, value);
+    }
 }
 
 /// What decides which records the merge of these inputs drops.

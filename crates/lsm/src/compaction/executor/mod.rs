@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::Result;
 
-use self::job::MergeTask;
+use self::{job::MergeTask, merge::MergedTables};
 use crate::{
     cache::table_reader::TableReader,
     compaction::{inputs::output_splitter::MAX_GRANDPARENT_OVERLAP, strategy::plan::CompactionPlan},
@@ -86,8 +86,8 @@ impl Compaction<'_> {
         let (lsm, plan, context) = (self.lsm, &self.plan, self.lsm.files.context());
         let began = context.shared.clock.now_for_log();
         let moves = plan.trivial_move().filter(|reader| self.is_trivial_move_allowed(reader));
-        let tables = if moves.is_some() {
-            Vec::new()
+        let MergedTables { tables, left_out } = if moves.is_some() {
+            MergedTables::default()
         } else {
             MergeTask { version: &self.version, plan, slice: None, is_awaited: self.is_awaited }.run(lsm)?
         };
@@ -96,7 +96,7 @@ impl Compaction<'_> {
         let edit = VersionEdit { deleted: plan.files(), added, paged_ranges: reactivation.edits.clone() };
         let inputs: Vec<_> = plan.inputs.iter().flat_map(|(_, run)| run.tables()).cloned().collect();
         let uncached = if moves.is_none() { &inputs[..] } else { &[] };
-        TableReplacement { edit, output: &tables, boundary_tables: &reactivation.boundary_tables, uncached }
+        TableReplacement { edit, output: &tables, left_out, boundary_tables: &reactivation.boundary_tables, uncached }
             .install(lsm, &self.version)?;
         tracing::debug!(
             keyspace = context.keyspace,

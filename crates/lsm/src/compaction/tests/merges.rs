@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_engine::{contract::Range, remaining_range::RemainingRange};
+use ecotone_engine::{contract::Range, remaining_range::RemainingRange, superseded::LeftOut};
 use ecotone_substrate::table::FileIdentity;
 use ecotone_sys::epoch::Domain;
 use ecotone_testkit::sim::SimStorage;
@@ -114,8 +114,15 @@ impl Fixture {
         let inputs: Vec<(RunId, Run<TableReader>)> = places.iter().filter_map(input).collect();
         let (environment, range) = (self.loader.environment().clone(), RemainingRange::new(range));
         let (version, inputs) = (&self.version, MergeInput::of_tables(&inputs));
-        let work = CompactionMerge { version, inputs, range: &range, hash_of: &xxh3_64, on_progress: &mut |_| Ok(()) };
-        let tables = output(&self.loader, &mut self.number, |output| merge(work, output));
+        let work = CompactionMerge {
+            version,
+            inputs,
+            range: &range,
+            hash_of: &xxh3_64,
+            left_out: LeftOut::default(),
+            on_progress: &mut |_| Ok(()),
+        };
+        let tables = output(&self.loader, &mut self.number, |output| merge(work, output).map(|merged| merged.tables));
         let mut records = Records::new();
         for reader in tables.unwrap() {
             reader.table().check(&environment, &xxh3_64).unwrap();
@@ -238,8 +245,17 @@ fn what_fails_leaves_no_file() {
         let (tables, first) = (disk.files().len(), disk.io_index());
         failure.into_iter().for_each(|ahead| disk.fail_at(first + ahead, ErrorKind::Other));
         let (version, inputs) = (&fixture.version, MergeInput::of_tables(&inputs));
-        let work = CompactionMerge { version, inputs, range: &all, hash_of: &xxh3_64, on_progress: &mut |_| Ok(()) };
-        let merged = output(&fixture.loader.clone(), &mut fixture.number, |output| merge(work, output));
+        let work = CompactionMerge {
+            version,
+            inputs,
+            range: &all,
+            hash_of: &xxh3_64,
+            left_out: LeftOut::default(),
+            on_progress: &mut |_| Ok(()),
+        };
+        let merged = output(&fixture.loader.clone(), &mut fixture.number, |output| {
+            merge(work, output).map(|merged| merged.tables)
+        });
         assert_eq!(merged.is_err(), failure.is_some());
         assert_eq!(disk.files().len() == tables, failure.is_some(), "{failure:?}");
         disk.io_index() - first

@@ -8,6 +8,8 @@ mod orders;
 use std::sync::Arc;
 
 use ecotone_sys::chunk::{Arena, CHUNK_BYTES, Size};
+#[cfg(not(feature = "loom"))]
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::memtable::{slab_reserve::size_of_next, *};
 
@@ -25,7 +27,13 @@ impl Fixture {
     fn write(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq) {
         let size = if cfg!(feature = "loom") { Size::Frame } else { size_of_next(self.memtable.bytes()) };
         let ready = &mut || Words::new(self.memory.lease(size, 0).expect("the tests need little"));
-        self.memtable.apply(hash, key, value, seq, ready);
+        self.memtable.apply(hash, key, value, seq, ready, &SupersededReports::default());
+    }
+
+    /// Writes a key in place, if that is possible.
+    #[cfg(not(feature = "loom"))]
+    fn overwrite(&self, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
+        self.memtable.overwrite(xxh3_64(key), key, value, seq, &SupersededReports::default())
     }
 
     /// What the memtable has for a key. The outer `None` means that it does not have the key.

@@ -88,7 +88,7 @@ fn a_memtable_is_a_map() {
         for seq in 100..3100 {
             let (key, value) = (key(&mut random), value(&mut random));
             if random.random_bool(0.1) {
-                let written = fixture.memtable.overwrite(xxh3_64(&key), &key, value.as_deref(), seq);
+                let written = fixture.overwrite(&key, value.as_deref(), seq);
                 assert!(!written || model.contains_key(&key));
                 if !written {
                     continue;
@@ -132,8 +132,7 @@ fn most_keys_are_found_by_shortcuts_and_nearly_all_that_are_written_again_and_ag
     let fixture = Fixture::new(b"");
     let key = |number: u32| number.wrapping_mul(0x9E37_79B9).to_be_bytes();
     let overwritten = |keys: u32| {
-        let there =
-            |number: &u32| fixture.memtable.overwrite(xxh3_64(&key(*number)), &key(*number), Some(&[8; 100]), 7);
+        let there = |number: &u32| fixture.overwrite(&key(*number), Some(&[8; 100]), 7);
         (0..keys).filter(there).count() as f64 / f64::from(keys)
     };
     let write =

@@ -93,7 +93,7 @@ fn a_reader_beside_a_change_and_one_that_outgrows_sees_whole_values_that_do_not_
 fn a_delete_beside_a_reader_is_seen_or_not() {
     all_orders(3, |fixture| {
         let reader = spawn(&fixture, |fixture| fixture.get(LOW, b"z").expect("it is there"));
-        assert!(fixture.memtable.overwrite(LOW, b"z", None, 7));
+        assert!(fixture.memtable.overwrite(LOW, b"z", None, 7, &SupersededReports::default()));
         let read = reader.join().unwrap();
         assert!([(Some(b"0".to_vec()), 2), (None, 7)].contains(&read), "{read:?}");
         assert_eq!(fixture.get(LOW, b"z"), Some((None, 7)));
