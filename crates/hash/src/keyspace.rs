@@ -225,6 +225,11 @@ impl Recover for HashKeyspace {
         self.apply(admission, seq, operation);
         Ok(())
     }
+
+    fn recovered(&self) -> Result<()> {
+        self.hash().chains.reports.begin();
+        Ok(())
+    }
 }
 
 impl Hashed for HashKeyspace {

@@ -41,6 +41,7 @@ mod walk;
 
 use std::sync::Arc;
 
+use ecotone_engine::superseded::SupersededReports;
 use ecotone_substrate::{Result, memory::CacheComponents};
 use ecotone_sys::{
     epoch::Domain,
@@ -93,14 +94,18 @@ impl Hash {
     /// An empty keyspace.
     fn create(files: &Arc<Files>, sizes: Sizes) -> Result<Hash> {
         let log = HotLog::new(&files.context().shared.domain, Address::FIRST, sizes.frames);
-        Hash::over(files, log, Runs::default(), sizes)
+        let hash = Hash::over(files, log, Runs::default(), sizes)?;
+        hash.chains.reports.begin();
+        Ok(hash)
     }
 
     /// A keyspace over a log whose records are not in the index yet. Keys are hashed with the seed of their database.
     fn over(files: &Arc<Files>, log: HotLog, runs: Runs, sizes: Sizes) -> Result<Hash> {
         let (environment, domain) = (files.environment(), &files.context().shared.domain);
         let reservations = Reservations::new(&environment.memory, files.clone());
-        Hash::of(domain, environment.database, log, runs, reservations, sizes)
+        let mut hash = Hash::of(domain, environment.database, log, runs, reservations, sizes)?;
+        hash.chains.reports = SupersededReports::new(files.context(), false);
+        Ok(hash)
     }
 
     fn of(

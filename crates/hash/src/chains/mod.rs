@@ -8,14 +8,17 @@
 pub(super) mod append;
 mod conditional;
 mod search;
+mod tail_copies;
 mod update;
 
 use std::sync::Arc;
 
-use ecotone_substrate::memory::Memory;
+use ecotone_engine::superseded::SupersededReports;
+use ecotone_substrate::{bug, memory::Memory};
 use ecotone_sys::{chunk::Block, epoch::Domain, primitive::thread};
 
 pub(super) use self::search::{EndOfMemory, FoundIn, Newest, SearchDepth, Seen, Start};
+use self::tail_copies::TailCopies;
 use super::{
     Sizes,
     index::Index,
@@ -37,6 +40,9 @@ pub(super) struct Chains {
     pub(super) read_cache: ReadCache,
     /// The limits of hot log and read cache.
     pub(super) memory_share: MemoryShare,
+    /// Reports superseded versions.
+    pub(super) reports: SupersededReports,
+    pub(super) tail_copies: TailCopies,
 }
 
 impl Chains {
@@ -50,12 +56,21 @@ impl Chains {
         sizes: Sizes,
     ) -> Chains {
         let read_cache = ReadCache::new(domain, memory, sizes.copies);
-        Chains { seed, domain: domain.clone(), log, index, read_cache, memory_share: MemoryShare::new(memory, sizes) }
+        let (memory_share, domain) = (MemoryShare::new(memory, sizes), domain.clone());
+        let (reports, tail_copies) = Default::default();
+        Chains { seed, domain, log, index, read_cache, memory_share, reports, tail_copies }
     }
 
     #[inline]
     pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         Key::new(bytes, self.seed)
+    }
+
+    /// Reports the version of a record that goes, unless another record has it.
+    pub(super) fn report_unless_copied(&self, address: Address, key: &[u8], old: &[u8]) {
+        if !self.tail_copies.remove(address) || bug!(ReportedTailCopy) {
+            self.reports.report(key, old, self.reports.tail());
+        }
     }
 
     /// Bytes of hot log and read cache in memory.

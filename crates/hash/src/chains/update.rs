@@ -11,7 +11,7 @@ use ecotone_sys::{epoch::Pin, words::WORD};
 use super::{Chains, FoundIn, Newest, SearchDepth, Seen};
 use crate::{
     key::Key,
-    log::{Address, HeaderKind, Record, RecordHeader},
+    log::{Address, HeaderKind, Locked, Record, RecordHeader},
     reservations::Retryable,
 };
 
@@ -21,7 +21,7 @@ impl Chains {
     pub(crate) fn upsert(&self, key: &Key<'_>, value: Option<&[u8]>, pin: &Pin<'_>) -> Retryable<Option<Address>> {
         let reach = SearchDepth::whole(self.log.bounds().begin());
         let written = |newest: Newest<'_>| match newest {
-            Newest::Here(address, record) => self.replace_or_seal(address, record, value),
+            Newest::Here(address, record) => self.replace_or_seal(key, (address, record), value),
             Newest::OnDisk(_) | Newest::Nowhere => value.is_none() && bug!(ElideTombstone),
         };
         self.append_unless(key, value, reach, pin, written)
@@ -29,17 +29,19 @@ impl Chains {
 
     /// Replaces the value of the newest record of a key in place. If that is not possible, seals the record, so that no
     /// other thread can replace it either, and the key's next record is appended (hash-protocol.md, invariant 6).
-    fn replace_or_seal(&self, address: Address, record: Record<'_>, value: Option<&[u8]>) -> bool {
+    fn replace_or_seal(&self, key: &Key<'_>, (address, record): (Address, Record<'_>), value: Option<&[u8]>) -> bool {
         let mutable = address >= self.log.bounds().read_only();
         if !mutable && address < self.log.bounds().safe() {
             return false;
         }
+        let mut old = self.buffer_for_old(record);
         let mut locked = record.lock();
         if locked.state().sealed() {
             return false;
         }
         let replaced = mutable && locked.has_room(value.map_or(0, <[u8]>::len));
         if replaced {
+            self.report_replaced(key, address, &locked, value, &mut old);
             locked.replace(value);
         } else if !bug!(SkipSeal) {
             locked.seal();
@@ -67,11 +69,12 @@ impl Chains {
         pin: &Pin<'_>,
     ) -> Retryable<bool> {
         if !state.sealed() {
-            let Some(mut locked) = self.log.record(address, pin).and_then(|record| record.lock_from(state)) else {
-                return Ok(false);
-            };
+            let Some(record) = self.log.record(address, pin) else { return Ok(false) };
+            let mut old = self.buffer_for_old(record);
+            let Some(mut locked) = record.lock_from(state) else { return Ok(false) };
             // No newer record has been appended, since below READ_ONLY an append seals the record first.
             if address >= self.log.bounds().read_only() && locked.has_room(value.map_or(0, <[u8]>::len)) {
+                self.report_replaced(key, address, &locked, value, &mut old);
                 locked.replace(value);
                 return Ok(true);
             }
@@ -107,8 +110,34 @@ impl Chains {
         merge.apply_to(key.bytes, there.then_some(&before[..]), &mut after)?;
         let fits = locked.has_room(after.len());
         if fits {
+            self.report_replaced(key, address, &locked, Some(&after), &mut before);
             locked.replace(Some(&after));
         }
         Ok(fits)
+    }
+
+    /// A buffer for the value of a record, allocated before the record is locked; empty without a listener.
+    #[inline]
+    fn buffer_for_old(&self, record: Record<'_>) -> Vec<u8> {
+        Vec::with_capacity(if self.reports.is_on() { record.capacity() * WORD } else { 0 })
+    }
+
+    /// Reports the value that a locked record is about to lose. An equal one stays.
+    #[inline]
+    fn report_replaced(
+        &self,
+        key: &Key<'_>,
+        address: Address,
+        locked: &Locked<'_>,
+        value: Option<&[u8]>,
+        old: &mut Vec<u8>,
+    ) {
+        if !self.reports.is_on() || locked.state().kind() != HeaderKind::Value {
+            return;
+        }
+        locked.read(old);
+        if value != Some(&old[..]) {
+            self.report_unless_copied(address, key.bytes, old);
+        }
     }
 }

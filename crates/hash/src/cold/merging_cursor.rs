@@ -2,6 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
+use ecotone_engine::superseded::LeftOut;
 use ecotone_substrate::Result;
 
 use super::cursor::{Cursor, HashOf};
@@ -26,11 +27,16 @@ impl<'h> MergingCursor<'h> {
         Ok(union)
     }
 
-    /// Passes every record to `take`: hash, key and value, which is `None` for a tombstone.
+    /// Passes every record to `take`: hash, key and value, which is `None` for a tombstone. Older records of the key
+    /// are left out.
     ///
     /// # Errors
     /// If a block is damaged or cannot be read; errors of `take`.
-    pub fn each(mut self, mut take: impl FnMut(u64, &[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
+    pub fn each(
+        mut self,
+        left_out: &mut LeftOut,
+        mut take: impl FnMut(u64, &[u8], Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
         let mut equal = Vec::new();
         while let Some(Reverse((hash, first))) = self.heads.pop() {
             equal.push(first);
@@ -50,6 +56,9 @@ impl<'h> MergingCursor<'h> {
             let (same, others): (Vec<_>, Vec<_>) =
                 equal.drain(..).partition(|other| self.cursors[*other].key() == self.cursors[number].key());
             self.heads.extend(others.into_iter().map(|other| Reverse((hash, other))));
+            left_out.newest(self.cursors[number].value());
+            let older = same.iter().filter(|older| **older != number).map(|older| &self.cursors[*older]);
+            older.for_each(|older| left_out.hidden(older.key(), older.value()));
             same.into_iter().try_for_each(|same| self.advance(same))?;
         }
         Ok(())

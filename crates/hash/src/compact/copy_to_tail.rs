@@ -41,7 +41,10 @@ impl Compactor<'_> {
             let reach = SearchDepth::whole(self.hash.chains.log.bounds().begin());
             let other = |newest: Newest<'_>| !matches!(newest, Newest::Here(at, _) if at == address);
             match self.hash.chains.append_unless(&self.hash.chains.key(&key), Some(&value), reach, &pin, other) {
-                Ok(Some(_)) => {
+                Ok(Some(copy)) => {
+                    if self.hash.chains.reports.is_on() {
+                        self.note_copy(address, copy, &value);
+                    }
                     kept += Record::bytes(record.capacity());
                     self.hash.counts.kept.increment();
                 }
@@ -50,5 +53,16 @@ impl Compactor<'_> {
             }
         }
         kept
+    }
+
+    /// Notes that two records have one version now. Under the lock of the copy, which changes with the lock held.
+    fn note_copy(&self, record: Address, copy: Address, value: &[u8]) {
+        let (pin, mut now) = (self.hash.chains.domain.pin(), Vec::new());
+        let locked = self.hash.chains.log.record(copy, &pin).map(|record| record.lock());
+        locked.iter().for_each(|locked| locked.read(&mut now));
+        // If the copy has changed already, the version was reported.
+        let is_changed = locked.as_ref().is_some_and(|_| now != value);
+        self.hash.chains.tail_copies.note(record, if is_changed { record } else { copy });
+        drop(locked);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use ecotone_engine::superseded::LeftOut;
 use ecotone_substrate::{Result, bug, storage::Block};
 
 use super::{
@@ -22,11 +23,12 @@ struct Near {
 }
 
 impl Compactor<'_> {
-    /// Writes a delta. Returns `None`, and makes no file, if no record is live.
+    /// Writes a delta with the newest live record of each key. Returns `None`, and makes no file, if no record is live.
     pub(super) fn write_delta(
         &self,
         mut living: LiveRecords,
         unnamed: &mut UnpublishedFiles<'_>,
+        left_out: &mut LeftOut,
     ) -> Result<Option<(Run, Tags)>> {
         let count = living.references.len();
         if count == 0 {
@@ -42,7 +44,7 @@ impl Compactor<'_> {
             while let Some(next) = references.next_if(|next| next.is_near(first)) {
                 self.read_near(&living, next, &mut frame, &mut near)?;
             }
-            near.take(|hash, key, value| match value {
+            near.take(left_out, |hash, key, value| match value {
                 None if bug!(DropTombstone) => Ok(()),
                 _ => writer.push(hash, key, value),
             })?;
@@ -76,8 +78,12 @@ impl Near {
         &mut self.records[self.used - 1]
     }
 
-    /// Passes the newest record of each key to `take`, in order, and clears the list.
-    fn take(&mut self, mut take: impl FnMut(u64, &[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
+    /// Passes the newest record of each key to `take`, in order, and clears the list. Older records are left out.
+    fn take(
+        &mut self,
+        left_out: &mut LeftOut,
+        mut take: impl FnMut(u64, &[u8], Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
         let records = &mut self.records[..self.used];
         records.sort_by(|(a_hash, a_place, a), (b_hash, b_place, b)| {
             (a_hash, a.key(), Reverse(a_place)).cmp(&(b_hash, b.key(), Reverse(b_place)))
@@ -87,6 +93,9 @@ impl Near {
         for (hash, _, record) in &*records {
             if last != Some(record.key()) {
                 take(*hash, record.key(), record.value())?;
+                left_out.newest(record.value());
+            } else {
+                left_out.hidden(record.key(), record.value());
             }
             last = Some(record.key());
         }

@@ -13,6 +13,7 @@ use ecotone_sys::{chunk::Size, epoch::Pin, words::WORD};
 
 use super::{
     Compactor, Region,
+    dropped::DroppedRecords,
     frames::Windows,
     install::DurabilityPromise,
     record::RecordCopy,
@@ -23,7 +24,7 @@ use crate::{
     chains::{Newest, SearchDepth},
     cold::record_bytes,
     key::Key,
-    log::{Address, HeaderKind, PAGE_HEADER, Page},
+    log::{Address, HeaderKind, PAGE_HEADER, Page, Record},
 };
 
 /// The live records of a region.
@@ -36,11 +37,14 @@ pub(super) struct LiveRecords {
     /// Bytes of the records in blocks of a run, in sum, and of the largest record.
     pub(super) bytes: usize,
     pub(super) largest: usize,
+    /// The records of the region that are not live.
+    pub(super) dropped: DroppedRecords,
 }
 
 impl LiveRecords {
     pub(super) fn new(region: Region, copies: Option<RecordBuffer>) -> LiveRecords {
-        LiveRecords { region, references: Sorter::default(), copies, bytes: 0, largest: 0 }
+        let (references, dropped) = Default::default();
+        LiveRecords { region, references, copies, bytes: 0, largest: 0, dropped }
     }
 
     fn push(&mut self, memory: &Memory, hash: u64, place: u64, bytes: usize) -> Result<()> {
@@ -48,6 +52,13 @@ impl LiveRecords {
         self.largest = self.largest.max(bytes);
         self.references.push(memory, Reference::new(hash, place))
     }
+}
+
+/// The records of a page, judged.
+#[derive(Default)]
+struct JudgedPage {
+    live: Vec<Found>,
+    dropped: DroppedRecords,
 }
 
 /// A live record of a page.
@@ -61,16 +72,17 @@ impl Compactor<'_> {
     /// Finds the live records of a region in memory. Its frames may leave memory meanwhile.
     pub(super) fn live_in_memory(&self, region: Region) -> Result<LiveRecords> {
         let (memory, promised) = (&self.environment.memory, self.promised());
-        let (mut living, mut found, mut frame) = (LiveRecords::new(region, None), Vec::new(), None);
+        let (mut living, mut judged, mut frame) = (LiveRecords::new(region, None), JudgedPage::default(), None);
         for page in region.pages() {
-            if !self.judge(page, region.until, promised, &mut found) {
-                self.with_page(page, &mut frame, |read| self.judge_stored(read, region.until, promised, &mut found))?;
+            if !self.judge(page, region.until, promised, &mut judged) {
+                self.with_page(page, &mut frame, |read| self.judge_stored(read, region.until, promised, &mut judged))?;
             }
-            for Found { hash, address, bytes } in found.drain(..) {
+            for Found { hash, address, bytes } in judged.live.drain(..) {
                 self.hash.chains.memory_share.tuner.take(hash);
                 living.push(memory, hash, region.place(address), bytes)?;
             }
         }
+        living.dropped = judged.dropped;
         Ok(living)
     }
 
@@ -79,13 +91,14 @@ impl Compactor<'_> {
     pub(super) fn live_on_disk(&self, region: Region) -> Result<LiveRecords> {
         let (memory, promised) = (&self.environment.memory, self.promised());
         let mut windows = Windows::new(self.environment, &self.hash.chains.log, region)?;
-        let (mut copies, mut living, mut found) = (RecordBuffer::default(), LiveRecords::new(region, None), Vec::new());
+        let (mut copies, mut judged) = (RecordBuffer::default(), JudgedPage::default());
+        let mut living = LiveRecords::new(region, None);
         while let Some(window) = windows.next()? {
             for page in window.pages() {
                 let read = window.page(page)?;
-                let judged = self.judge_stored(&read, window.until(), promised, &mut found);
-                judged.map_err(|e| window.damaged(page, e))?;
-                for Found { hash, address, bytes } in found.drain(..) {
+                let is_sound = self.judge_stored(&read, window.until(), promised, &mut judged);
+                is_sound.map_err(|e| window.damaged(page, e))?;
+                for Found { hash, address, bytes } in judged.live.drain(..) {
                     let stored = read.record(address).map_err(|e| window.damaged(page, e))?;
                     let place =
                         copies.push(memory, stored.key, (stored.kind == HeaderKind::Value).then_some(stored.value))?;
@@ -100,6 +113,7 @@ impl Compactor<'_> {
             windows.give_back(window);
         }
         living.copies = Some(copies);
+        living.dropped = judged.dropped;
         Ok(living)
     }
 
@@ -144,8 +158,9 @@ impl Compactor<'_> {
 
     /// Finds the live records of a page below SAFE, when all below `until` leaves the log. Returns false and finds
     /// nothing if the frame has left memory.
-    fn judge(&self, page: Address, until: Address, promised: DurabilityPromise, found: &mut Vec<Found>) -> bool {
-        let (pin, mut bytes) = (self.hash.chains.domain.pin(), Vec::new());
+    fn judge(&self, page: Address, until: Address, promised: DurabilityPromise, judged: &mut JudgedPage) -> bool {
+        let (pin, mut bytes, mut value) = (self.hash.chains.domain.pin(), Vec::new(), Vec::new());
+        let before = judged.dropped.len();
         for (address, record) in self.hash.chains.log.page(page, &pin) {
             // Below SAFE a record is locked only to be sealed, which changes nothing that is read here.
             let state = record.state();
@@ -154,14 +169,19 @@ impl Compactor<'_> {
             }
             record.read_key(&mut bytes);
             let key = self.hash.chains.key(&bytes);
-            if self.is_live(&key, address, until, promised, &pin) {
-                found.push(Found { hash: key.hash, address, bytes: record_bytes(state.key_len(), state.value_len()) });
+            if let Some(newest) = self.superseding(&key, address, until, promised, &pin) {
+                let old = (record.read(&mut value).kind() == HeaderKind::Value).then_some(&value[..]);
+                self.add_dropped(&mut judged.dropped, (address, key.bytes, old), || value_of(newest));
+            } else {
+                let bytes = record_bytes(state.key_len(), state.value_len());
+                judged.live.push(Found { hash: key.hash, address, bytes });
             }
         }
         // Frames only leave: if the frame is still there, the whole page was.
         let there = self.hash.chains.log.record(page.plus(PAGE_HEADER), &pin).is_some();
         if !there {
-            found.clear();
+            judged.live.clear();
+            judged.dropped.truncate(before);
         }
         there
     }
@@ -172,7 +192,7 @@ impl Compactor<'_> {
         page: &Page<'_>,
         until: Address,
         promised: DurabilityPromise,
-        found: &mut Vec<Found>,
+        judged: &mut JudgedPage,
     ) -> result::Result<(), Malformed> {
         let pin = self.hash.chains.domain.pin();
         for record in page.records() {
@@ -181,29 +201,33 @@ impl Compactor<'_> {
                 continue;
             }
             let key = self.hash.chains.key(stored.key);
-            if self.is_live(&key, address, until, promised, &pin) {
+            if let Some(newest) = self.superseding(&key, address, until, promised, &pin) {
+                let old = (stored.kind == HeaderKind::Value).then_some(stored.value);
+                self.add_dropped(&mut judged.dropped, (address, key.bytes, old), || value_of(newest));
+            } else {
                 let bytes = record_bytes(stored.key.len(), stored.value.len());
-                found.push(Found { hash: key.hash, address, bytes });
+                judged.live.push(Found { hash: key.hash, address, bytes });
             }
         }
         Ok(())
     }
 
-    /// Whether a record is live: memory has no newer record of the key, or only one that may be lost.
-    fn is_live(
-        &self,
+    /// The newest record of a key, for which the record at an address may be dropped. `None` if that one is live:
+    /// memory has no newer record, or only one that may be lost.
+    fn superseding<'p>(
+        &'p self,
         key: &Key<'_>,
         address: Address,
         until: Address,
         promised: DurabilityPromise,
-        pin: &Pin<'_>,
-    ) -> bool {
+        pin: &'p Pin<'_>,
+    ) -> Option<Record<'p>> {
         let start = self.hash.chains.start(key, pin);
         let reach = SearchDepth { begin: start.begin, floor: address.plus(WORD as u64) };
         match self.hash.chains.newest(key, start.hot, reach, pin) {
-            Newest::Here(newest, _) => !promised.may_drop(address, newest, until),
+            Newest::Here(newest, record) => promised.may_drop(address, newest, until).then_some(record),
             // There is none in memory, or none is known.
-            Newest::OnDisk(_) | Newest::Nowhere => true,
+            Newest::OnDisk(_) | Newest::Nowhere => None,
         }
     }
 
@@ -218,4 +242,10 @@ impl Compactor<'_> {
         });
         true
     }
+}
+
+/// The current value of a record.
+pub(super) fn value_of(record: Record<'_>) -> Option<Vec<u8>> {
+    let mut value = Vec::new();
+    (record.read(&mut value).kind() == HeaderKind::Value).then_some(value)
 }

@@ -3,6 +3,7 @@
 
 use std::{cmp::Reverse, ops::RangeInclusive, sync::Arc};
 
+use ecotone_engine::superseded::LeftOut;
 use ecotone_substrate::{Result, memory::Component, storage::Block};
 use ecotone_sys::{chunk::Size, epoch};
 
@@ -60,7 +61,9 @@ impl Compactor<'_> {
     /// deltas, which end at `until`.
     fn merge_into_base(&self, partition: &Arc<Partition>, stretches: &[HashRange], until: u64) -> Result<()> {
         let mut unnamed = UnpublishedFiles::new(self.environment);
-        let write = |stretch: &HashRange| Ok((*stretch, self.write_base(partition, *stretch, &mut unnamed)?));
+        let mut left_out = self.hash.chains.reports.left_out();
+        let write =
+            |stretch: &HashRange| Ok((*stretch, self.write_base(partition, *stretch, &mut unnamed, &mut left_out)?));
         let parts: Vec<PartitionSpec<Arc<Run>>> = stretches.iter().map(write).collect::<Result<_>>()?;
         unnamed.sync()?;
         let deleted = named(partition.stretch(), partition.base());
@@ -69,7 +72,8 @@ impl Compactor<'_> {
         let changing = self.hash.cold.change();
         let before = changing.runs();
         let next = before.with_merged_base(self.environment, &parts, until);
-        let record = self.publish(&change, changing, Some(next), unnamed)?;
+        let report = || self.hash.chains.reports.report_all(&left_out);
+        let record = self.publish(&change, changing, Some(next), unnamed, &report)?;
         self.hash.cold.finish_merge(partition, record);
         self.hash.counts.base_merges.increment();
         self.install.finish(record)
@@ -82,11 +86,12 @@ impl Compactor<'_> {
         partition: &Partition,
         stretch: HashRange,
         unnamed: &mut UnpublishedFiles<'_>,
+        left_out: &mut LeftOut,
     ) -> Result<Option<Arc<Run>>> {
         let runs: Vec<_> = partition.runs().collect();
         let block = self.block_for(&runs);
         let mut writer = RunWriter::create(self.environment, self.install.name()?, RunKind::Base(stretch), block)?;
-        self.union(runs, stretch, |hash, key, value| match value {
+        self.union(runs, stretch, left_out, |hash, key, value| match value {
             Some(_) => writer.push(hash, key, value),
             None => Ok(()),
         })?;
@@ -95,12 +100,13 @@ impl Compactor<'_> {
         Ok(base)
     }
 
-    /// Merges runs within a hash range and passes the youngest record of each key to `take`. The youngest run comes
-    /// first.
+    /// Merges runs within a hash range and passes the youngest record of each key to `take`; the others are left out.
+    /// The youngest run comes first.
     pub(super) fn union(
         &self,
         runs: Vec<Arc<Run>>,
         stretch: HashRange,
+        left_out: &mut LeftOut,
         take: impl FnMut(u64, &[u8], Option<&[u8]>) -> Result<()>,
     ) -> Result<()> {
         let hashes = stretch.hashes();
@@ -108,7 +114,7 @@ impl Compactor<'_> {
         let hash_of = |key: &[u8]| self.hash.chains.key(key).hash;
         let cursors =
             runs.into_iter().zip(windows).map(|(run, window)| Cursor::new(run, hashes.clone(), window)).collect();
-        MergingCursor::new(cursors, &hash_of)?.each(take)
+        MergingCursor::new(cursors, &hash_of)?.each(left_out, take)
     }
 
     /// The largest block size of the runs, so that every record fits.

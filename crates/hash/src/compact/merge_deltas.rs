@@ -3,6 +3,7 @@
 
 use std::{ops::Range, sync::Arc};
 
+use ecotone_engine::superseded::LeftOut;
 use ecotone_substrate::Result;
 use ecotone_sys::epoch;
 
@@ -25,7 +26,8 @@ impl Compactor<'_> {
         let deleted: Vec<Arc<Run>> =
             runs.deltas().runs().skip(positions.start).take(positions.len()).cloned().collect();
         let mut unnamed = UnpublishedFiles::new(self.environment);
-        let merged = self.write_merged(&runs, &deleted, &mut unnamed)?;
+        let mut left_out = self.hash.chains.reports.left_out();
+        let merged = self.write_merged(&runs, &deleted, &mut unnamed, &mut left_out)?;
         unnamed.sync()?;
         let added = merged.as_ref().map(|(run, _)| run.name().into());
         let change =
@@ -34,7 +36,8 @@ impl Compactor<'_> {
         let merged = merged.map(|(run, tags)| (Arc::new(run), tags));
         let before = changing.runs();
         let next = before.with_merged(&self.environment.memory, positions, merged)?;
-        let record = self.publish(&change, changing, Some(next), unnamed)?;
+        let report = || self.hash.chains.reports.report_all(&left_out);
+        let record = self.publish(&change, changing, Some(next), unnamed, &report)?;
         self.hash.counts.delta_merges.increment();
         self.install.finish(record)
     }
@@ -46,6 +49,7 @@ impl Compactor<'_> {
         runs: &Runs,
         deleted: &[Arc<Run>],
         unnamed: &mut UnpublishedFiles<'_>,
+        left_out: &mut LeftOut,
     ) -> Result<Option<(Run, Tags)>> {
         let ends: Vec<(u64, u64)> = deleted.iter().map(|run| ends(run)).collect();
         let kind = RunKind::Delta { from: ends[0].0, until: ends[ends.len() - 1].1 };
@@ -53,7 +57,7 @@ impl Compactor<'_> {
         for partition in runs.partitions() {
             let counting = deleted.iter().zip(&ends).filter(|(_, (_, until))| *until > partition.merged_until());
             let counting = counting.map(|(run, _)| run.clone()).rev().collect();
-            self.union(counting, partition.stretch(), |hash, key, value| writer.push(hash, key, value))?;
+            self.union(counting, partition.stretch(), left_out, |hash, key, value| writer.push(hash, key, value))?;
         }
         let merged = writer.finish()?;
         merged.iter().for_each(|(run, _)| unnamed.push(run));

@@ -4,6 +4,7 @@
 
 mod copy_to_tail;
 mod delta;
+mod dropped;
 mod frames;
 mod garbage;
 mod install;
@@ -21,7 +22,7 @@ mod table;
 mod tests;
 mod unpublished;
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use ecotone_substrate::{Result, Seq, bug, environment::Environment};
 use ecotone_sys::{
@@ -240,7 +241,7 @@ impl Compactor<'_> {
         }
         let until = until.min(from.plus(MOST));
         let region = Region { from, until: if from < in_memory { until.min(in_memory) } else { until } };
-        let living = match self.limits.compaction {
+        let mut living = match self.limits.compaction {
             Compaction::Scan => self.live_by_scan(region)?,
             Compaction::Lookup if from < in_memory => self.live_on_disk(region)?,
             Compaction::Lookup => self.live_in_memory(region)?,
@@ -248,14 +249,19 @@ impl Compactor<'_> {
         let until = living.region.until;
         self.hash.chains.memory_share.tuner.took(living.region.bytes(), living.bytes as u64);
         let mut unnamed = UnpublishedFiles::new(self.environment);
-        let delta = self.write_delta(living, &mut unnamed)?;
+        let (dropped, mut left_out) = (mem::take(&mut living.dropped), self.hash.chains.reports.left_out());
+        let delta = self.write_delta(living, &mut unnamed, &mut left_out)?;
         unnamed.sync()?;
         // A record may have been dropped for a newer one that is in no file yet (invariant 35).
         self.install.sync_log()?;
         if bug!(BeginBeforeRun) {
             drop(self.hash.chains.log.truncate(until, drop));
         }
-        let record = self.install_delta(delta, unnamed, until)?;
+        let report = || {
+            self.report_dropped(&dropped, until);
+            self.hash.chains.reports.report_all(&left_out);
+        };
+        let record = self.install_delta(delta, unnamed, until, &report)?;
         drop(self.hash.chains.log.truncate(until, drop));
         self.hash.chains.clear_entries(until);
         self.hash.counts.compactions.increment();
@@ -263,27 +269,35 @@ impl Compactor<'_> {
         Ok(until)
     }
 
-    fn install_delta(&self, delta: Option<(Run, Tags)>, unnamed: UnpublishedFiles<'_>, begin: Address) -> Result<Seq> {
+    fn install_delta(
+        &self,
+        delta: Option<(Run, Tags)>,
+        unnamed: UnpublishedFiles<'_>,
+        begin: Address,
+        report: &dyn Fn(),
+    ) -> Result<Seq> {
         let changing = self.hash.cold.change();
         let before = changing.runs();
         let added = delta.as_ref().map(|(run, _)| run.name().into());
         let durable = self.hash.chains.log.bounds().durable().max(begin);
         let change = ManifestEdit::Compact { added, begin, durable, index_bits: self.install.index_bits() };
         let next = delta.map(|(run, tags)| before.with_delta(&self.environment.memory, Arc::new(run), tags));
-        self.publish(&change, changing, next.transpose()?, unnamed)
+        self.publish(&change, changing, next.transpose()?, unnamed, report)
     }
 
     /// Installs a change: its files are named by the structure, and `runs`, if any, become visible to all threads.
-    /// Returns the sequence of its log record.
+    /// `report` tells of the versions that go, just before. Returns the sequence of the change's log record.
     fn publish(
         &self,
         change: &ManifestEdit,
         changing: Changing<'_>,
         mut runs: Option<Runs>,
         mut unnamed: UnpublishedFiles<'_>,
+        report: &dyn Fn(),
     ) -> Result<Seq> {
         let record = self.install.install(change, &mut || {
             unnamed.named();
+            report();
             runs.take().into_iter().for_each(|runs| changing.publish(runs));
         })?;
         drop(changing);

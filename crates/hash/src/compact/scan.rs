@@ -3,16 +3,24 @@
 //! the ones of its key. Records in pages that are not yet read-only are looked up in the index.
 
 use ecotone_substrate::{Result, memory::Memory, storage::Block};
+use ecotone_sys::epoch::Pin;
 
 use super::{
-    Compactor, Region, frames::Windows, install::DurabilityPromise, liveness::LiveRecords, record::RecordCopy,
-    record_buffer::RecordBuffer, sorter::Reference, table::Table,
+    Compactor, Region,
+    dropped::DroppedRecords,
+    frames::Windows,
+    install::DurabilityPromise,
+    liveness::{LiveRecords, value_of},
+    record::RecordCopy,
+    record_buffer::RecordBuffer,
+    sorter::Reference,
+    table::Table,
 };
 use crate::{
     chains::{Newest, SearchDepth},
     cold::record_bytes,
     key::Key,
-    log::{Address, HeaderKind, PAGE, PAGE_HEADER},
+    log::{Address, HeaderKind, PAGE, PAGE_HEADER, Record},
 };
 
 /// The records of a page.
@@ -47,6 +55,7 @@ impl Records {
 
 /// Records of a region that no record read so far supersedes.
 pub(super) struct Candidates<'m> {
+    compactor: Compactor<'m>,
     memory: &'m Memory,
     region: Region,
     table: Table,
@@ -56,11 +65,18 @@ pub(super) struct Candidates<'m> {
     bytes: usize,
     largest: usize,
     copied: RecordCopy,
+    /// Places and addresses, ascending; empty without a listener.
+    addresses: Vec<(u64, Address)>,
+    /// The candidates that were removed.
+    dropped: DroppedRecords,
 }
 
 impl Candidates<'_> {
-    fn add(&mut self, hash: u64, record: &RecordCopy, is_promised: bool) -> Result<()> {
+    fn add(&mut self, hash: u64, address: Address, record: &RecordCopy, is_promised: bool) -> Result<()> {
         let place = self.copies.push(self.memory, record.key(), record.value())?;
+        if self.compactor.hash.chains.reports.is_on() {
+            self.addresses.push((place, address));
+        }
         if !is_promised {
             self.floor = self.floor.min(place);
         }
@@ -72,18 +88,28 @@ impl Candidates<'_> {
     }
 
     /// Removes the older records of a key. A promised one is removed only if the newer record is promised too.
-    fn supersede(&mut self, hash: u64, key: &[u8], is_promised: bool) {
+    fn supersede(&mut self, hash: u64, newer: &RecordCopy, is_promised: bool) {
         let mut slot = self.table.first(hash);
         while let Some((at, reference)) = self.table.next(&mut slot, hash) {
             if is_promised || reference.place() >= self.floor {
                 self.copies.read(reference.place(), &mut self.copied);
-                if self.copied.key() == key {
+                if self.copied.key() == newer.key() {
                     self.table.remove(at);
                     self.bytes -= size(&self.copied);
+                    if let Some(address) = address_at(&self.addresses, reference.place()) {
+                        let old = (address, self.copied.key(), self.copied.value());
+                        self.compactor.add_dropped(&mut self.dropped, old, || newer.value().map(<[u8]>::to_vec));
+                    }
                 }
             }
         }
     }
+}
+
+/// The address of the candidate at a place; none without a listener.
+fn address_at(addresses: &[(u64, Address)], place: u64) -> Option<Address> {
+    let at = addresses.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+    Some(addresses[at].1)
 }
 
 /// Bytes of a record in a block.
@@ -109,19 +135,33 @@ impl Compactor<'_> {
         let memory = &*self.environment.memory;
         let (copies, copied, table) =
             (RecordBuffer::default(), RecordCopy::default(), Table::new(memory, region.bytes())?);
-        let mut candidates =
-            Candidates { memory, region, table, copies, floor: u64::MAX, bytes: 0, largest: 0, copied };
+        let (addresses, dropped) = Default::default();
+        let mut candidates = Candidates {
+            compactor: *self,
+            memory,
+            region,
+            table,
+            copies,
+            floor: u64::MAX,
+            bytes: 0,
+            largest: 0,
+            copied,
+            addresses,
+            dropped,
+        };
         let until = self.scan(region, true, |records| {
             for (address, record) in records.iter() {
                 let (hash, is_promised) = (self.hash.chains.key(record.key()).hash, address < promised.floor);
-                candidates.supersede(hash, record.key(), is_promised);
-                candidates.add(hash, record, is_promised)?;
+                candidates.supersede(hash, record, is_promised);
+                candidates.add(hash, address, record, is_promised)?;
             }
             Ok(candidates.copies.bytes() < self.most_copies())
         })?;
-        self.scan(Region { from: until, until: safe }, false, |records| {
+        // Values are needed only to recognise copies.
+        let values = self.hash.chains.reports.is_on();
+        self.scan(Region { from: until, until: safe }, values, |records| {
             for (address, record) in records.iter() {
-                candidates.supersede(self.hash.chains.key(record.key()).hash, record.key(), address < promised.durable);
+                candidates.supersede(self.hash.chains.key(record.key()).hash, record, address < promised.durable);
             }
             Ok(true)
         })?;
@@ -140,16 +180,23 @@ impl Compactor<'_> {
         for reference in candidates.table.references() {
             candidates.copies.read(reference.place(), &mut candidates.copied);
             let key = self.hash.chains.key(candidates.copied.key());
-            let may_go = |newest: Address| reference.place() >= candidates.floor || newest < promised.durable;
-            if self.newest_above(&key, safe).is_some_and(may_go) {
+            let may_go = |newest: &Address| reference.place() >= candidates.floor || *newest < promised.durable;
+            let pin = self.hash.chains.domain.pin();
+            if let Some((_, newest)) = self.newest_above(&key, safe, &pin).filter(|(newest, _)| may_go(newest)) {
                 candidates.bytes -= size(&candidates.copied);
+                if let Some(address) = address_at(&candidates.addresses, reference.place()) {
+                    let old = (address, candidates.copied.key(), candidates.copied.value());
+                    self.add_dropped(&mut candidates.dropped, old, || value_of(newest));
+                }
             } else {
+                drop(pin);
                 self.hash.chains.memory_share.tuner.take(key.hash);
                 living.references.push(candidates.memory, reference)?;
             }
         }
         (living.bytes, living.largest) = (candidates.bytes, candidates.largest);
         living.copies = Some(candidates.copies);
+        living.dropped = candidates.dropped;
         Ok(living)
     }
 
@@ -221,11 +268,10 @@ impl Compactor<'_> {
     }
 
     /// The newest record of a key at or above `safe`, an earlier SAFE. All such records are in memory.
-    fn newest_above(&self, key: &Key<'_>, safe: Address) -> Option<Address> {
-        let pin = self.hash.chains.domain.pin();
-        let start = self.hash.chains.start(key, &pin);
-        match self.hash.chains.newest(key, start.hot, SearchDepth { begin: start.begin, floor: safe }, &pin) {
-            Newest::Here(newest, _) => Some(newest),
+    fn newest_above<'p>(&'p self, key: &Key<'_>, safe: Address, pin: &'p Pin<'_>) -> Option<(Address, Record<'p>)> {
+        let start = self.hash.chains.start(key, pin);
+        match self.hash.chains.newest(key, start.hot, SearchDepth { begin: start.begin, floor: safe }, pin) {
+            Newest::Here(newest, record) => Some((newest, record)),
             Newest::OnDisk(_) | Newest::Nowhere => None,
         }
     }

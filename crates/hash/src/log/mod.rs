@@ -32,7 +32,7 @@ pub use self::{
 };
 pub(crate) use self::{
     address::{FRAME, MAX_LOG, PAGE, PAGE_HEADER},
-    record::Record,
+    record::{Locked, Record},
 };
 use self::{bounds::Bounds, flush::FlushLocks, frames::Frames, segments::Segments, tail::Tail};
 

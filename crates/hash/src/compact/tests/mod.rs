@@ -21,6 +21,8 @@ mod scans;
 #[cfg(not(feature = "loom"))]
 mod space;
 #[cfg(not(feature = "loom"))]
+mod superseded;
+#[cfg(not(feature = "loom"))]
 mod updates;
 #[cfg(not(feature = "loom"))]
 mod walks;
