@@ -146,7 +146,7 @@ impl FromIterator<LeftOut> for LeftOut {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

@@ -21,7 +21,7 @@ use crate::{adaptive, append_only, busy, in_place, liveness, lsm, smaller_budget
 /// `IgnoreIncarnation` is left to the log's own tests (`log_bugs` of the substrate). A write blanks the rest of its
 /// page, so only a page torn by a crash brings a record of an earlier session to the end of the log. The histories of
 /// keyspaces are too few for that.
-const BUGS: [Bug; 18] = [
+const BUGS: [Bug; 19] = [
     Bug::SkipDirSync,
     Bug::RetryFailedSync,
     Bug::LengthBeforeChecksum,
@@ -40,11 +40,12 @@ const BUGS: [Bug; 18] = [
     Bug::StalePage,
     Bug::KeepPage,
     Bug::CleanAfterRewrite,
+    Bug::SilentInFlight,
 ];
 
 /// Bugs on a hash keyspace: its own, and some of the shared code. `SkipWriteAhead` does no harm there: the record that
 /// names a page or a run lies in the log behind the writes in it, or in a manifest, before which the log is synced.
-const ON_HASH: [Bug; 9] = [
+const ON_HASH: [Bug; 10] = [
     Bug::FreeSpaceEarly,
     Bug::RecycleLogEarly,
     Bug::WatermarkTooHigh,
@@ -54,21 +55,29 @@ const ON_HASH: [Bug; 9] = [
     Bug::ElideTombstone,
     Bug::SupersedeUnsynced,
     Bug::PunchNeighbour,
+    Bug::ReportedTailCopy,
 ];
 
 /// Bugs on an lsm keyspace: its tables share code with the runs of a hash keyspace, and the log is common to all
 /// engines.
-const ON_LSM: [Bug; 5] =
-    [Bug::FreeSpaceEarly, Bug::RecycleLogEarly, Bug::WatermarkTooHigh, Bug::SkipTableSync, Bug::SkipWriteAhead];
+const ON_LSM: [Bug; 6] = [
+    Bug::FreeSpaceEarly,
+    Bug::RecycleLogEarly,
+    Bug::WatermarkTooHigh,
+    Bug::SkipTableSync,
+    Bug::SkipWriteAhead,
+    Bug::SilentMerge,
+];
 
 /// Bugs on an adaptive keyspace: its own, and some of the code shared by tables and pages.
-const ON_ADAPTIVE: [Bug; 6] = [
+const ON_ADAPTIVE: [Bug; 7] = [
     Bug::RunBelowSuperseded,
     Bug::MoveBelowSuperseded,
     Bug::FreeSpaceEarly,
     Bug::SkipTableSync,
     Bug::SkipWriteAhead,
     Bug::DropTombstone,
+    Bug::ReportedCopy,
 ];
 
 /// Bugs that the threads of `concurrent` must notice too, under any schedule.

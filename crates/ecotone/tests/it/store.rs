@@ -6,7 +6,10 @@ use ecotone::{
     Batch, Database, Durability, Engine, HashKeyspaceOptions, Hint, Keyspace, KeyspaceOptions, Merge, Result, Swap,
     internal::{
         Components,
-        engine::contract::{EngineFactory, Range, Record, Shared},
+        engine::{
+            contract::{EngineFactory, Range, Record, Shared},
+            superseded::Superseded,
+        },
         substrate::{
             memory::{CacheComponents, Component},
             storage::FileId,
@@ -18,7 +21,7 @@ use ecotone_sys::chunk::Size;
 use ecotone_testkit::{
     model::{Change, Level},
     sim::{SimClock, SimStorage},
-    suite::{Counters, Kind, ObservedFactory, Opener, Store, UNLOGGED, Update, add},
+    suite::{Counters, Kind, Ledger, ObservedFactory, Opener, Store, UNLOGGED, Update, add},
 };
 
 use crate::either::{Either, either};
@@ -101,7 +104,10 @@ impl Opener for Simulated {
     }
 
     fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>> {
-        let (family, shared) = ObservedFactory::over((self.family)());
+        // The tiny engines report nothing.
+        let ledger = (!self.name.starts_with("tiny")).then(|| Arc::new(Ledger::default()));
+        let superseded = ledger.clone().map(|ledger| ledger as Arc<dyn Superseded>);
+        let (family, shared) = ObservedFactory::reporting((self.family)(), superseded);
         let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(seed)));
         let parts = Components { storage, clock, workers: self.workers, families: vec![family] };
         let database = Database::builder("simulated").memory_budget(self.budget(disk)).open_parts(parts)?;
@@ -112,6 +118,7 @@ impl Opener for Simulated {
             settings: self.settings,
             logged: self.logged,
             shared,
+            ledger,
         }))
     }
 }
@@ -123,6 +130,7 @@ struct Open {
     settings: &'static [(&'static str, &'static str)],
     logged: bool,
     shared: Arc<OnceLock<Shared>>,
+    ledger: Option<Arc<Ledger>>,
 }
 
 impl Open {
@@ -300,6 +308,22 @@ impl Store for Open {
             stats.counters.into_iter().for_each(|counter| add(&mut all, &Counters::from([counter])));
         }
         all
+    }
+
+    fn superseded(&self) -> Option<Vec<Record>> {
+        self.ledger.as_ref().map(|ledger| ledger.take())
+    }
+
+    fn purge(&self) -> Result<bool> {
+        self.flush()?;
+        while self.background() {}
+        if self.kind == Kind::Ordered {
+            self.keyspaces()
+                .into_iter()
+                .try_for_each(|keyspace| self.ordered(keyspace)?.compact(|_, _| ()).map(drop))?;
+        }
+        // No call compacts all of a hash keyspace.
+        Ok(self.ledger.is_some() && self.kind == Kind::Ordered)
     }
 
     fn failure(&self) -> Option<String> {

@@ -16,13 +16,29 @@ pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, shape: Shape) -> Ve
     for seed in seeds {
         let what = || format!("{}, contract, seed {seed}, {shape:?}", opener.name());
         add(&mut counters, &guarded(what, || history(opener, seed, shape))?);
+        if seed.is_multiple_of(PURGED) {
+            guarded(what, || purged(opener, seed, shape))?;
+        }
     }
     Ok(counters)
+}
+
+/// One in so many histories runs again and ends with a purge.
+const PURGED: u64 = 3;
+
+/// Runs one history, and removes all superseded versions: each must have been reported.
+fn purged(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict {
+    let mut session = Session::fresh(opener, seed, &KEYSPACES)?;
+    session.reports_once = true;
+    session.run(&Generator::of(opener, seed, shape).history()).map_err(Interruption::unexpected)?;
+    session.purge().map_err(Interruption::unexpected)?;
+    session.close().map(drop)
 }
 
 /// Runs one history, and opens its database once more after a clean end.
 fn history(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<Counters> {
     let mut session = Session::fresh(opener, seed, &KEYSPACES)?;
+    session.reports_once = true;
     let steps = Generator::of(opener, seed, shape).history();
     for (number, step) in steps.iter().enumerate() {
         session

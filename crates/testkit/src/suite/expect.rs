@@ -7,7 +7,7 @@ use std::{
 
 use ecotone_engine::contract::Record;
 
-use super::{Kind, Store, UNLOGGED, Verdict, unlogged::Unlogged, verified};
+use super::{Kind, Store, UNLOGGED, Verdict, ledger::Versions, unlogged::Unlogged, verified};
 use crate::model::{Change, Ending, Level, Model};
 
 /// Expectations of all keyspaces of one database.
@@ -18,6 +18,7 @@ pub(super) struct Expect {
     keyspaces: BTreeSet<u32>,
     /// Keyspaces whose creation or drop was not answered.
     doubtful: BTreeSet<u32>,
+    pub(super) versions: Versions,
 }
 
 impl Expect {
@@ -44,6 +45,7 @@ impl Expect {
     }
 
     fn forget(&mut self, keyspace: u32) {
+        self.versions.dropped(keyspace);
         match keyspace {
             UNLOGGED => self.unlogged = Unlogged::default(),
             _ => self.logged.forget(keyspace),
@@ -52,6 +54,7 @@ impl Expect {
 
     /// Notes a write that was answered with this promise, or not at all.
     pub(super) fn wrote(&mut self, changes: &[Change], level: Level) {
+        self.versions.wrote(changes);
         let (unlogged, logged): (Vec<_>, Vec<_>) =
             changes.iter().cloned().partition(|((keyspace, _), _)| *keyspace == UNLOGGED);
         unlogged.into_iter().for_each(|((_, key), value)| self.unlogged.record(&key, value));
@@ -99,6 +102,10 @@ impl Expect {
             }
         }
         self.logged.restart(ending, logged)?;
+        let content =
+            |keyspace: u32| self.content(keyspace).into_iter().map(move |(key, value)| ((keyspace, key), value));
+        let content: Vec<_> = self.keyspaces().flat_map(content).collect();
+        self.versions.begin(content.into_iter());
         self.compare_gets(store)?;
         verified(store)
     }

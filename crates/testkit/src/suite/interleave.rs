@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
     Opener, Store, Verdict, guarded,
-    history::{Caller, Event, Mix, Registers, Ticks, linearizable},
+    history::{Caller, Event, Mix, Registers, Ticks, linearizable, reported_once},
     verified,
 };
 use crate::{
@@ -68,6 +68,9 @@ fn history(opener: &dyn Opener, disk: &SimStorage, registers: Registers, seed: u
     last.look_at_all()?;
     events.append(&mut last.events);
     linearizable(&vec![None; registers.count], &events)?;
+    let newest = registers.read(store)?;
+    let is_purged = store.purge().map_err(|error| format!("a purge failed on a sound disk: {error}"))?;
+    reported_once(&store.superseded().unwrap_or_default(), &events, &newest, is_purged)?;
     verified(store).map(|()| stops)
 }
 

@@ -20,6 +20,7 @@ mod expect;
 mod generate;
 mod history;
 pub mod interleave;
+mod ledger;
 mod recovery;
 mod session;
 pub mod space;
@@ -29,6 +30,7 @@ mod tally;
 mod unlogged;
 mod watched;
 
+pub use ledger::Ledger;
 pub use store::{Counters, Kind, Opener, Store, UNLOGGED, Update, add};
 pub use watched::ObservedFactory;
 

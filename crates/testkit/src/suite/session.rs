@@ -57,6 +57,8 @@ pub(super) struct Session<'a> {
     pub(super) refused: u64,
     /// Counters of the engines when the database was closed last.
     counted: Counters,
+    /// Whether no job can stop half-way, so that each superseded version is reported at most once.
+    pub(super) reports_once: bool,
 }
 
 impl Drop for Session<'_> {
@@ -76,8 +78,16 @@ impl<'a> Session<'a> {
         ending: Ending,
     ) -> std::result::Result<Self, Interruption> {
         let store = opener.open(&disk, seed)?;
-        let mut session =
-            Session { opener, disk, store: Some(store), expect, seed, refused: 0, counted: Counters::new() };
+        let mut session = Session {
+            opener,
+            disk,
+            store: Some(store),
+            expect,
+            seed,
+            refused: 0,
+            counted: Counters::new(),
+            reports_once: false,
+        };
         session.judge(ending)?;
         Ok(session)
     }
@@ -155,6 +165,25 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn step(&mut self, step: &Step) -> std::result::Result<(), Interruption> {
+        self.take_step(step)?;
+        self.judge_reports()
+    }
+
+    /// Judges the versions that were reported as superseded.
+    fn judge_reports(&mut self) -> std::result::Result<(), Interruption> {
+        let reports = self.store().superseded().unwrap_or_default();
+        Ok(self.expect.versions.judge(reports, self.reports_once)?)
+    }
+
+    /// Removes all superseded versions, and checks that all of them were reported. Returns their number, or `None` if
+    /// the engine keeps some.
+    pub(super) fn purge(&mut self) -> std::result::Result<Option<u64>, Interruption> {
+        let is_purged = self.store().purge()?;
+        self.judge_reports()?;
+        Ok(is_purged.then(|| self.expect.versions.settle()).transpose()?)
+    }
+
+    fn take_step(&mut self, step: &Step) -> std::result::Result<(), Interruption> {
         match step {
             Step::Write(changes, level) => Ok(self.write(changes, *level)?),
             Step::Get((keyspace, key)) => self.get(*keyspace, key),
@@ -371,6 +400,7 @@ impl<'a> Session<'a> {
 
     fn reopen(&mut self) -> std::result::Result<(), Interruption> {
         self.counted = self.counters();
+        self.judge_reports()?;
         self.store.take().expect("the database is open").close()?;
         self.expect.flushed();
         self.seed = self.seed.wrapping_add(1);

@@ -74,6 +74,10 @@ pub trait Store: Send + Sync {
     fn verify(&self) -> Result<Vec<String>>;
     /// Counters of the engines, summed over all keyspaces.
     fn counters(&self) -> Counters;
+    /// The versions that were reported as superseded since the last call; `None` if the engine reports nothing.
+    fn superseded(&self) -> Option<Vec<Record>>;
+    /// Does all work that removes superseded versions. False if some may be left.
+    fn purge(&self) -> Result<bool>;
     /// Why writing has stopped, if it has.
     fn failure(&self) -> Option<String>;
     /// Closes the database without losing anything.

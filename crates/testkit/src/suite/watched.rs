@@ -6,20 +6,38 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use ecotone_engine::contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared};
+use ecotone_engine::{
+    contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared},
+    superseded::Superseded,
+};
 use ecotone_substrate::{Result, storage::FileId};
 
 /// An engine factory that records what its keyspaces are given, so that the driver can run background jobs.
 pub struct ObservedFactory {
     family: Arc<dyn EngineFactory>,
     shared: Arc<OnceLock<Shared>>,
+    superseded: Option<Arc<dyn Superseded>>,
 }
 
 impl ObservedFactory {
     /// The factory, and what its keyspaces share once there is one.
     pub fn over(family: Arc<dyn EngineFactory>) -> (Arc<dyn EngineFactory>, Arc<OnceLock<Shared>>) {
+        ObservedFactory::reporting(family, None)
+    }
+
+    /// The same; its keyspaces report superseded versions to a listener.
+    pub fn reporting(
+        family: Arc<dyn EngineFactory>,
+        superseded: Option<Arc<dyn Superseded>>,
+    ) -> (Arc<dyn EngineFactory>, Arc<OnceLock<Shared>>) {
         let shared = Arc::new(OnceLock::new());
-        (Arc::new(ObservedFactory { family, shared: shared.clone() }), shared)
+        (Arc::new(ObservedFactory { family, shared: shared.clone(), superseded }), shared)
+    }
+
+    fn observe(&self, mut context: Context) -> Context {
+        context.shared.superseded.clone_from(&self.superseded);
+        self.shared.get_or_init(|| context.shared.clone());
+        context
     }
 }
 
@@ -41,13 +59,11 @@ impl EngineFactory for ObservedFactory {
     }
 
     fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
-        self.shared.get_or_init(|| context.shared.clone());
-        self.family.create(context)
+        self.family.create(self.observe(context))
     }
 
     fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
-        self.shared.get_or_init(|| context.shared.clone());
-        self.family.open(context, root)
+        self.family.open(self.observe(context), root)
     }
 }
 

@@ -7,6 +7,7 @@
 mod call;
 mod linear;
 mod registers;
+mod superseded;
 mod survival;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) use self::{
     call::{Call, Caller, Mix},
     registers::Registers,
+    superseded::reported_once,
     survival::{linearizable, survives},
 };
 use super::Verdict;
