@@ -21,7 +21,7 @@ use ecotone_sys::chunk::Size;
 use ecotone_testkit::{
     model::{Change, Level},
     sim::{SimClock, SimStorage},
-    suite::{Counters, Kind, Ledger, ObservedFactory, Opener, Store, UNLOGGED, Update, add},
+    suite::{Counters, Kind, ObservedFactory, Opener, ReportRecorder, Store, UNLOGGED, Update, add},
 };
 
 use crate::either::{Either, either};
@@ -105,8 +105,8 @@ impl Opener for Simulated {
 
     fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>> {
         // The tiny engines report nothing.
-        let ledger = (!self.name.starts_with("tiny")).then(|| Arc::new(Ledger::default()));
-        let superseded = ledger.clone().map(|ledger| ledger as Arc<dyn Superseded>);
+        let recorder = (!self.name.starts_with("tiny")).then(|| Arc::new(ReportRecorder::default()));
+        let superseded = recorder.clone().map(|recorder| recorder as Arc<dyn Superseded>);
         let (family, shared) = ObservedFactory::reporting((self.family)(), superseded);
         let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(seed)));
         let parts = Components { storage, clock, workers: self.workers, families: vec![family] };
@@ -118,7 +118,7 @@ impl Opener for Simulated {
             settings: self.settings,
             logged: self.logged,
             shared,
-            ledger,
+            recorder,
         }))
     }
 }
@@ -130,7 +130,7 @@ struct Open {
     settings: &'static [(&'static str, &'static str)],
     logged: bool,
     shared: Arc<OnceLock<Shared>>,
-    ledger: Option<Arc<Ledger>>,
+    recorder: Option<Arc<ReportRecorder>>,
 }
 
 impl Open {
@@ -311,7 +311,7 @@ impl Store for Open {
     }
 
     fn superseded(&self) -> Option<Vec<Record>> {
-        self.ledger.as_ref().map(|ledger| ledger.take())
+        self.recorder.as_ref().map(|recorder| recorder.take())
     }
 
     fn purge(&self) -> Result<bool> {
@@ -323,7 +323,7 @@ impl Store for Open {
                 .try_for_each(|keyspace| self.ordered(keyspace)?.compact(|_, _| ()).map(drop))?;
         }
         // No call compacts all of a hash keyspace.
-        Ok(self.ledger.is_some() && self.kind == Kind::Ordered)
+        Ok(self.recorder.is_some() && self.kind == Kind::Ordered)
     }
 
     fn failure(&self) -> Option<String> {

@@ -7,7 +7,7 @@ use std::{
 
 use ecotone_engine::contract::Record;
 
-use super::{Kind, Store, UNLOGGED, Verdict, ledger::Versions, unlogged::Unlogged, verified};
+use super::{Kind, Store, UNLOGGED, Verdict, superseded::Versions, unlogged::Unlogged, verified};
 use crate::model::{Change, Ending, Level, Model};
 
 /// Expectations of all keyspaces of one database.

@@ -20,18 +20,18 @@ mod expect;
 mod generate;
 mod history;
 pub mod interleave;
-mod ledger;
 mod recovery;
 mod session;
 pub mod space;
 mod step;
 mod store;
+mod superseded;
 mod tally;
 mod unlogged;
 mod watched;
 
-pub use ledger::Ledger;
 pub use store::{Counters, Kind, Opener, Store, UNLOGGED, Update, add};
+pub use superseded::ReportRecorder;
 pub use watched::ObservedFactory;
 
 /// The result of a suite: `Err` describes the first failure.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ecotone_engine::{merge::Merge, superseded::SupersededReports};
 use ecotone_substrate::wal::WalOptions;
-use ecotone_testkit::{engine::context, suite::Ledger};
+use ecotone_testkit::{engine::context, suite::ReportRecorder};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
@@ -13,7 +13,7 @@ use super::*;
 /// A keyspace with a listener, and the values of its keys. No value is written twice.
 struct Reported {
     fixture: Fixture,
-    ledger: Arc<Ledger>,
+    recorder: Arc<ReportRecorder>,
     newest: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Superseded versions, and how often each was reported.
     counts: BTreeMap<(Vec<u8>, Vec<u8>), u32>,
@@ -22,16 +22,16 @@ struct Reported {
 
 impl Reported {
     fn new(seed: u64, compaction: Compaction) -> Reported {
-        let (mut fixture, ledger) = (Fixture::new(seed, true), Arc::new(Ledger::default()));
+        let (mut fixture, recorder) = (Fixture::new(seed, true), Arc::new(ReportRecorder::default()));
         fixture.limits.compaction = compaction;
         let bytes = 64 << 10;
         let options =
             WalOptions { first_bytes: bytes, segment_bytes: bytes, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
         let mut context = context(&fixture.environment, options, false, seed);
-        context.shared.superseded = Some(ledger.clone());
+        context.shared.superseded = Some(recorder.clone());
         let hash = Arc::get_mut(&mut fixture.hash).expect("nobody else has it yet");
         hash.chains.reports = SupersededReports::new(&context, true);
-        Reported { fixture, ledger, newest: BTreeMap::new(), counts: BTreeMap::new(), written: 0 }
+        Reported { fixture, recorder, newest: BTreeMap::new(), counts: BTreeMap::new(), written: 0 }
     }
 
     fn write(&mut self, random: &mut SmallRng) {
@@ -67,7 +67,7 @@ impl Reported {
 
     /// Counts the reports.
     fn listen(&mut self) {
-        for version in self.ledger.take() {
+        for version in self.recorder.take() {
             let count = self.counts.get_mut(&version);
             *count.unwrap_or_else(|| panic!("{version:?} is not superseded")) += 1;
         }

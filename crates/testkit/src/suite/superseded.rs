@@ -14,16 +14,16 @@ use crate::model::{Change, Key};
 
 /// A listener that keeps all reports.
 #[derive(Debug, Default)]
-pub struct Ledger(Mutex<Vec<Record>>);
+pub struct ReportRecorder(Mutex<Vec<Record>>);
 
-impl Ledger {
+impl ReportRecorder {
     /// The reports since the last call: keys and values.
     pub fn take(&self) -> Vec<Record> {
         std::mem::take(&mut self.0.lock().expect("no report panics"))
     }
 }
 
-impl Superseded for Ledger {
+impl Superseded for ReportRecorder {
     fn superseded(&self, _keyspace: u32, key: &[u8], old: &[u8], _sequence: Seq) {
         self.0.lock().expect("no report panics").push((key.to_vec(), old.to_vec()));
     }
