@@ -72,7 +72,6 @@ impl Simulated {
     }
 
     /// Makes all keyspaces unlogged. A crash may then lose writes.
-    #[cfg(any(feature = "shuttle", not(feature = "bugs")))]
     pub(crate) fn unlogged(self) -> Self {
         Simulated { logged: false, ..self }
     }
