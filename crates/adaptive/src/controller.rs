@@ -172,11 +172,6 @@ impl Controller {
         if state.ticks == ticks { state.hot_bounds.get_or_insert(found).clone() } else { found }
     }
 
-    /// A random number.
-    pub(super) fn chance(&self) -> u64 {
-        self.shared.clock.random()
-    }
-
     /// Takes a hint of how a range will be used, and cancels the tasks that it overrides.
     ///
     /// # Errors

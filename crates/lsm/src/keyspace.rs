@@ -25,7 +25,7 @@ use crate::{
     read::{iterator::Scan, multi_get::multi_get},
     store::Lsm,
     tuning::Tuning,
-    version::{TableMeta, Version, version_set::VersionSet},
+    version::{Version, version_set::VersionSet},
 };
 
 /// A keyspace of an open database.
@@ -94,18 +94,6 @@ impl LsmKeyspace {
     /// An error if the keyspace was dropped.
     pub fn check_live(&self) -> Result<()> {
         self.live().map(|_| ())
-    }
-
-    /// A random number.
-    pub fn chance(&self) -> u64 {
-        self.files.context().shared.clock.random()
-    }
-
-    /// The first and last keys of all tables, and the bounds of all paged ranges.
-    pub fn bounds(&self) -> Vec<Vec<u8>> {
-        let version = self.lsm().version();
-        let of_tables = version.tables().flat_map(|reader| [reader.first(), reader.last()]);
-        of_tables.chain(version.paged_ranges().bounds()).map(<[u8]>::to_vec).collect()
     }
 
     /// The state of the keyspace, unless that was dropped.

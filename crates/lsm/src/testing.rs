@@ -4,12 +4,19 @@ use std::{any::Any, sync::Arc};
 
 use ecotone_substrate::{Result, limits::MAX_KEY};
 
-use crate::{keyspace::LsmKeyspace, store::Lsm};
+use crate::{keyspace::LsmKeyspace, store::Lsm, version::TableMeta};
 
 impl LsmKeyspace {
     /// Empties the block cache, so that the next scans read from disk.
     pub fn forget_blocks(&self) {
         self.lsm().files.loader().cache().blocks().shrink(usize::MAX);
+    }
+
+    /// The first and last keys of all tables, and the bounds of all paged ranges.
+    pub fn bounds(&self) -> Vec<Vec<u8>> {
+        let version = self.lsm().version();
+        let of_tables = version.tables().flat_map(|reader| [reader.first(), reader.last()]);
+        of_tables.chain(version.paged_ranges().bounds()).map(<[u8]>::to_vec).collect()
     }
 
     /// Holds the structure mutex until the guard is dropped.
