@@ -19,7 +19,7 @@ use ecotone_sys::{
     primitive::{
         Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        thread,
+        thread, unless_checked, unless_loom,
     },
 };
 
@@ -41,10 +41,9 @@ pub(super) enum NeedsSpace {
 pub(super) type Retryable<T> = std::result::Result<T, NeedsSpace>;
 
 /// Bytes of the largest record. A model of loom has records that fill a page.
-const LARGEST: u64 =
-    if cfg!(feature = "loom") { PAGE - PAGE_HEADER } else { Record::bytes(Record::capacity_for(limits::MAX_RECORD)) };
+const LARGEST: u64 = unless_loom(Record::bytes(Record::capacity_for(limits::MAX_RECORD)), PAGE - PAGE_HEADER);
 /// Size of a frame, and of a block of the index. Under loom a block holds few words, whatever its size.
-pub(super) const BLOCK: Size = if cfg!(any(feature = "loom", feature = "shuttle")) { Size::Frame } else { Size::Slab };
+pub(super) const BLOCK: Size = unless_checked(Size::Slab, Size::Frame);
 /// When frames are evicted for space, one in `EVICTED_PART` leaves memory, but at most `EVICTED_MOST`: a thread that
 /// waits for one waits until all of them are written.
 const EVICTED_PART: u64 = 8;

@@ -2,6 +2,8 @@
 
 use std::thread;
 
+use ecotone_sys::primitive::unless_shuttle;
+
 use crate::options::LsmOptions;
 
 /// Sizes of the parts of a keyspace.
@@ -45,10 +47,10 @@ impl Tuning {
         memtable: 48 << 10,
         table: 16 << 10,
         // In a schedule of shuttle, threads do a few flushes of a few records. A table has 16 KiB at least.
-        l0_target: if cfg!(feature = "shuttle") { 4 << 10 } else { 72 << 10 },
+        l0_target: unless_shuttle(72 << 10, 4 << 10),
         small: 64 << 10,
         part: 32 << 10,
-        conversion_part: if cfg!(feature = "shuttle") { 1 } else { 16 << 10 },
+        conversion_part: unless_shuttle(16 << 10, 1),
         helpers: 2,
         helpers_part: 4,
         late: 0.0,
