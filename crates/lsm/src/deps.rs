@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ecotone_engine::record_cache::RecordCache;
 
-use crate::{checker::ReadChecker, observer::ScanObserver, pages::tier::PageTier};
+use crate::{observer::ScanObserver, pages::tier::PageTier};
 
 /// The parts around the tables of a keyspace, where it has them.
 #[derive(Debug, Clone, Default)]
@@ -15,8 +15,6 @@ pub struct LsmDeps {
     pub page_tier: Option<Arc<dyn PageTier>>,
     /// Gets the reports of scans and flushes.
     pub observer: Option<Arc<dyn ScanObserver>>,
-    /// Checks all reads, in builds for tests.
-    pub(crate) read_checker: Option<Arc<ReadChecker>>,
 }
 
 impl LsmDeps {
@@ -26,11 +24,6 @@ impl LsmDeps {
         page_tier: Arc<dyn PageTier>,
         observer: Arc<dyn ScanObserver>,
     ) -> LsmDeps {
-        LsmDeps {
-            record_cache: Some(record_cache),
-            page_tier: Some(page_tier),
-            observer: Some(observer),
-            read_checker: None,
-        }
+        LsmDeps { record_cache: Some(record_cache), page_tier: Some(page_tier), observer: Some(observer) }
     }
 }
