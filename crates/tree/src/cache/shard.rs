@@ -8,12 +8,12 @@ use std::sync::{
 use ecotone_substrate::{ghost_list::GhostList, memory::Memory};
 
 use super::{
-    CacheKeyspace, Purpose,
-    clock::Hands,
     handle::{Address, Link, SlotHandle},
+    hands::Hands,
     hash::{KeyHash, KeyHasher},
     reaccess::ReaccessStats,
     record::{self, CachePriority, Meta},
+    request::{CacheKeyspace, Purpose},
     slab::SLAB,
     slabs::Slabs,
     stats::CacheStats,
