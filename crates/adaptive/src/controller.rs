@@ -172,11 +172,6 @@ impl Controller {
         if state.ticks == ticks { state.hot_bounds.get_or_insert(found).clone() } else { found }
     }
 
-    /// A random number.
-    pub(super) fn chance(&self) -> u64 {
-        self.shared.clock.random()
-    }
-
     /// Takes a hint of how a range will be used, and cancels the tasks that it overrides.
     ///
     /// # Errors
@@ -204,25 +199,15 @@ impl Controller {
     }
 
     fn wake(self: &Arc<Self>) {
-        if self.job.request() {
-            self.schedule();
-        }
-    }
-
-    fn schedule(self: &Arc<Self>) {
         let controller = Arc::downgrade(self);
-        self.shared.scheduler.spawn(Priority::Idle, "adapt ranges of keys", move || {
+        self.job.request(&self.shared.scheduler, Priority::Idle, "adapt ranges of keys", move || {
             let Some(controller) = controller.upgrade() else { return };
-            controller.job.begin();
             match controller.step() {
                 // One step per job, so that more urgent jobs come between.
                 Ok(true) => controller.wake(),
                 // The keyspace was dropped.
                 Ok(false) | Err(Error::Closed { .. }) => {}
                 Err(error) => drop(controller.shared.health.postpone("adapting a range", error)),
-            }
-            if controller.job.end() {
-                controller.schedule();
             }
         });
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ecotone_engine::contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory};
-use ecotone_lsm::{LsmFamily, deps::LsmDeps, manifest::LevelManifest};
+use ecotone_engine::contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared};
+use ecotone_lsm::{LsmFamily, deps::LsmDeps, manifest::LevelManifest, observer::ScanObserver};
 use ecotone_substrate::Result;
 use ecotone_tree::{Tree, TreeFamily, page_allocator::PageFile};
 
@@ -16,25 +16,27 @@ use super::{
     page_tier::TreePages,
 };
 
+/// Wraps the observer of a keyspace.
+pub type WrapObserver = fn(Arc<dyn ScanObserver>, &Shared) -> Arc<dyn ScanObserver>;
+
 /// The adaptive engine.
 #[derive(Debug)]
 pub struct AdaptiveFamily {
-    pub(super) lsm: LsmFamily,
-    pub(super) tree: TreeFamily,
-    /// For tests: whether each flush converts ranges at random, and flushes records into pages at random.
-    pub(super) is_restless: bool,
+    lsm: LsmFamily,
+    tree: TreeFamily,
+    /// Wraps the observer of each keyspace.
+    wrap_observer: WrapObserver,
 }
 
 impl AdaptiveFamily {
     /// A factory whose keyspaces share memtables and caches with those of these factories.
     pub fn beside(lsm: &LsmFamily, tree: &TreeFamily) -> AdaptiveFamily {
-        AdaptiveFamily { lsm: lsm.clone(), tree: tree.clone(), is_restless: false }
+        AdaptiveFamily { lsm: lsm.clone(), tree: tree.clone(), wrap_observer: |observer, _| observer }
     }
 
-    /// For tests: a factory that flushes after few writes, makes small tables, and converts ranges at random.
-    #[doc(hidden)]
-    pub fn restless() -> AdaptiveFamily {
-        AdaptiveFamily { is_restless: true, ..AdaptiveFamily::beside(&LsmFamily::tiny(), &TreeFamily::default()) }
+    /// The same with a wrapper around the observer of each keyspace, which sees and answers all that the observer does.
+    pub fn with_observer(self, wrap_observer: WrapObserver) -> AdaptiveFamily {
+        AdaptiveFamily { wrap_observer, ..self }
     }
 }
 
@@ -53,12 +55,27 @@ impl EngineFactory for AdaptiveFamily {
     }
 
     fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
+        let (keyspace, root) = self.create_keyspace(&context)?;
+        Ok((AnyEngine::Ordered(Arc::new(keyspace)), root))
+    }
+
+    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
+        Ok(AnyEngine::Ordered(Arc::new(self.open_keyspace(&context, root)?)))
+    }
+}
+
+impl AdaptiveFamily {
+    /// As [`EngineFactory::create`].
+    ///
+    /// # Errors
+    /// If an option is wrong, or I/O fails.
+    pub fn create_keyspace(&self, context: &Context) -> Result<(AdaptiveKeyspace, EngineCheckpoint)> {
         let options = AdaptiveOptions::parse(&context.settings)?;
         let file = PageFile::create(&context.shared.environment(), context.keyspace)?;
         let made = || {
-            let keyspace = self.empty(&context, options, &file)?;
+            let keyspace = self.empty(context, options, &file)?;
             let root = keyspace.take_checkpoint()?;
-            Ok((AnyEngine::Ordered(Arc::new(keyspace)), root))
+            Ok((keyspace, root))
         };
         made().inspect_err(|_| {
             // The caller needs the first error. If the removal fails, the next opening removes the file.
@@ -66,12 +83,6 @@ impl EngineFactory for AdaptiveFamily {
         })
     }
 
-    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
-        Ok(AnyEngine::Ordered(Arc::new(self.open_root(&context, root)?)))
-    }
-}
-
-impl AdaptiveFamily {
     /// A keyspace without records, with its pages in this new file.
     pub(super) fn empty(
         &self,
@@ -83,8 +94,11 @@ impl AdaptiveFamily {
         Ok(self.keyspace(context, options, None, tree))
     }
 
-    /// A keyspace from its checkpoint.
-    pub(super) fn open_root(&self, context: &Context, root: &EngineCheckpoint) -> Result<AdaptiveKeyspace> {
+    /// As [`EngineFactory::open`].
+    ///
+    /// # Errors
+    /// If the checkpoint is invalid, or I/O fails.
+    pub fn open_keyspace(&self, context: &Context, root: &EngineCheckpoint) -> Result<AdaptiveKeyspace> {
         let place = || format!("the root of keyspace {} in the manifest", context.keyspace);
         let blob = Blob::decode(&root.blob).map_err(|malformed| malformed.at(place(), 0))?;
         let (lsm, structure) = ecotone_lsm::blob::decode(&blob.lsm).map_err(|malformed| malformed.at(place(), 0))?;
@@ -102,13 +116,13 @@ impl AdaptiveFamily {
         tree: Arc<Tree>,
     ) -> AdaptiveKeyspace {
         let controller = Controller::new(&context.shared, options.adapt, options.split);
-        let is_restless = self.is_restless;
         let page_tier = Arc::new(TreePages { tree: tree.clone() });
-        let observer = Arc::new(Observer { controller: controller.clone(), insert: options.insert, is_restless });
+        let observer = Arc::new(Observer { controller: controller.clone(), insert: options.insert });
+        let observer = (self.wrap_observer)(observer, &context.shared);
         // The cache is independent of the form of a range, and no conversion touches it.
         let deps = LsmDeps::new(tree.record_cache(), page_tier, observer);
         let lsm = Arc::new(self.lsm.part(part(context, TABLES), options.lsm, structure, deps));
         controller.begin(&lsm);
-        AdaptiveKeyspace { lsm, tree, controller, options, is_restless }
+        AdaptiveKeyspace { lsm, tree, controller, options }
     }
 }

@@ -7,7 +7,7 @@ use ecotone_engine::contract::{
     Access, Admission, Capabilities, Check, Compactable, Cursor, Engine, EngineCheckpoint, Hint, Hintable, Maintained,
     Operation, Ordered, Progress, Range, RangeShape, Record, Recover, Stats, VisitValue,
 };
-use ecotone_lsm::{keyspace::LsmKeyspace, pages::conversion::Conversion};
+use ecotone_lsm::keyspace::LsmKeyspace;
 use ecotone_substrate::{Error, Result, Seq, memory::Component};
 use ecotone_tree::Tree;
 
@@ -19,13 +19,12 @@ pub(super) const PAGES: u8 = 2;
 
 /// A keyspace of an open database.
 #[derive(Debug)]
-pub(super) struct AdaptiveKeyspace {
+pub struct AdaptiveKeyspace {
     pub(super) lsm: Arc<LsmKeyspace>,
     pub(super) tree: Arc<Tree>,
     pub(super) controller: Arc<Controller>,
     /// Its `tree` options are not used: the tree keeps its own.
     pub(super) options: AdaptiveOptions,
-    pub(super) is_restless: bool,
 }
 
 impl AdaptiveKeyspace {
@@ -36,44 +35,14 @@ impl AdaptiveKeyspace {
         Ok(EngineCheckpoint { structure, blob: Blob { options: self.options, paged_ranges, lsm, tree }.encode() })
     }
 
-    /// For tests: with some probability, converts or reactivates a range between two random bounds of tables and paged
-    /// ranges.
-    fn stir(&self) -> Result<()> {
-        let chance = self.lsm.chance();
-        let bounds = self.lsm.bounds();
-        let at = |number: u64| bounds.get((number % bounds.len().max(1) as u64) as usize);
-        let (Some(one), Some(other)) = (at(chance >> 8), at(chance >> 24)) else { return Ok(()) };
-        let (lower, upper) = (one.min(other), one.max(other));
-        let stirred = match chance % 16 {
-            0..8 => self.convert_to_pages(lower, upper),
-            8 => self.reactivate(lower, upper),
-            9 => self.convert_to_tables(lower, upper),
-            _ => return Ok(()),
-        };
-        match stirred {
-            // The keyspace may be dropped meanwhile.
-            Err(Error::NoSpace { .. } | Error::Memory { .. } | Error::Closed { .. }) => Ok(()),
-            stirred => stirred,
-        }
+    /// The memtables and tables.
+    pub fn lsm(&self) -> &Arc<LsmKeyspace> {
+        &self.lsm
     }
 
-    fn conversion(&self) -> Conversion<'_> {
-        conversion(self.lsm.lsm())
-    }
-
-    /// Converts a range to pages: all its visible table records, or those of the oldest run or level only.
-    pub(super) fn convert_to_pages(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
-        self.conversion().convert_to_pages(self.options.split, lower, upper)
-    }
-
-    /// Makes table records in the range visible again.
-    pub(super) fn reactivate(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
-        self.conversion().reactivate_tables(lower, upper)
-    }
-
-    /// Converts a range to tables: its pages are emptied.
-    pub(super) fn convert_to_tables(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
-        self.conversion().convert_to_tables(lower, upper)
+    /// The options.
+    pub fn options(&self) -> &AdaptiveOptions {
+        &self.options
     }
 }
 
@@ -108,8 +77,7 @@ impl Engine for AdaptiveKeyspace {
 
     fn flush(&self, below: Seq) -> Result<()> {
         self.lsm.flush(below)?;
-        self.tree.flush(below)?;
-        if self.is_restless { self.stir() } else { Ok(()) }
+        self.tree.flush(below)
     }
 
     fn checkpoint(&self) -> Result<EngineCheckpoint> {
@@ -197,7 +165,7 @@ impl Recover for AdaptiveKeyspace {
 
     fn recovered(&self) -> Result<()> {
         self.lsm.recovered()?;
-        match self.conversion().clear_leftovers() {
+        match conversion(self.lsm.lsm()).clear_leftovers() {
             // The leftovers do no harm. The next opening tries again.
             Err(error) if error.is_shortage() => {}
             cleared => cleared?,

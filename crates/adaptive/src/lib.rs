@@ -21,4 +21,9 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use self::{family::AdaptiveFamily, insert::Insert, options::AdaptiveOptions};
+pub use self::{
+    family::{AdaptiveFamily, WrapObserver},
+    insert::Insert,
+    keyspace::AdaptiveKeyspace,
+    options::AdaptiveOptions,
+};

@@ -12,8 +12,6 @@ use super::{controller::Controller, insert::Insert};
 pub(super) struct Observer {
     pub(super) controller: Arc<Controller>,
     pub(super) insert: Insert,
-    /// For tests: whether `Insert::Auto` inserts at random.
-    pub(super) is_restless: bool,
 }
 
 impl ScanObserver for Observer {
@@ -25,15 +23,11 @@ impl ScanObserver for Observer {
         self.controller.on_tick(is_idle);
     }
 
-    fn select_for_pages(&self, mut flush_candidates: Vec<FlushCandidate>) -> Vec<FlushCandidate> {
+    fn select_for_pages(&self, flush_candidates: Vec<FlushCandidate>) -> Vec<FlushCandidate> {
         self.controller.on_flush();
         match self.insert {
             Insert::Batch => Vec::new(),
             Insert::Tree => flush_candidates,
-            Insert::Auto if self.is_restless && self.controller.chance().is_multiple_of(2) => {
-                flush_candidates.retain(|_| self.controller.chance().is_multiple_of(2));
-                flush_candidates
-            }
             Insert::Auto => self.controller.select_for_pages(flush_candidates),
         }
     }

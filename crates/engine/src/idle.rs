@@ -1,6 +1,6 @@
 //! Detects whether a keyspace or a database is in use. A counter of uses is compared about once a second.
 
-use ecotone_sys::primitive::Mutex;
+use ecotone_sys::primitive::{Mutex, unless_shuttle};
 
 /// Ticks of the scheduler (about seconds) without any use after which it is idle: a caller that returns after a short
 /// pause finds no job under way.
@@ -26,7 +26,7 @@ impl<U: Default> Default for IdleDetector<U> {
 /// Garbage bytes that files may always keep, beside a share of the live bytes.
 pub const MIN_GARBAGE_BYTES: u64 = 4 << 20;
 /// Tombstones up to this number are ignored.
-pub const MIN_TOMBSTONES: u64 = if cfg!(feature = "shuttle") { 4 } else { 1024 };
+pub const MIN_TOMBSTONES: u64 = unless_shuttle(1024, 4);
 
 /// Whether files of `bytes` hold so much garbage that idle time should remove it: more than two fifths of them plus
 /// `little`. Files then stay below twice the live bytes.

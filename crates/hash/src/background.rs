@@ -275,23 +275,14 @@ impl BackgroundController {
     }
 
     fn spawn(self: &Arc<Self>, work: Work) {
-        if self.jobs[work as usize].request() {
-            self.schedule(work);
-        }
-    }
-
-    fn schedule(self: &Arc<Self>, work: Work) {
         let background = Arc::downgrade(self);
-        self.environment.scheduler.spawn(work.priority(), work.name(), move || {
-            if let Some(background) = background.upgrade() {
-                background.run(work);
-            }
+        self.jobs[work as usize].request(&self.environment.scheduler, work.priority(), work.name(), move || {
+            background.upgrade().into_iter().for_each(|background| background.run(work));
         });
     }
 
     /// Runs one step, so that other jobs run in between.
-    fn run(self: Arc<Self>, work: Work) {
-        self.jobs[work as usize].begin();
+    fn run(self: &Arc<Self>, work: Work) {
         let context = self.files.context();
         let began = context.shared.clock.now_for_log();
         let done = match work {
@@ -300,9 +291,6 @@ impl BackgroundController {
             Work::Compact => self.compactor().compact_if_due(),
             Work::MergeBase => self.compactor().merge_base_if_due(),
         };
-        if self.jobs[work as usize].end() {
-            self.schedule(work);
-        }
         if Work::SAVING.contains(&work) {
             match done {
                 Ok(true) => self.in_vain.store(0, Ordering::Relaxed),

@@ -12,8 +12,8 @@ use ecotone_engine::{
 use ecotone_substrate::{Error, Result, Seq};
 
 use super::{
-    Hash, Sizes, background::BackgroundController, check::check, compact::CompactionLimits, counters, flush::flush,
-    install::Files, walk::HashCursor as HashWalk,
+    Hash, Sizes, background::BackgroundController, check::check, compact::CompactionLimits, flush::flush,
+    install::Files, stats, walk::HashCursor as HashWalk,
 };
 
 /// A keyspace of an open database.
@@ -183,7 +183,7 @@ impl Engine for HashKeyspace {
         let Running { hash, background } = self.running();
         let budget =
             self.files.budget().map(|budget| [("disk_limit_bytes", budget.limit()), ("disk_bytes", budget.used())]);
-        counters::stats(hash).into_iter().chain(background.delays()).chain(budget.into_iter().flatten()).collect()
+        stats::stats(hash).into_iter().chain(background.delays()).chain(budget.into_iter().flatten()).collect()
     }
 
     fn capabilities(&self) -> Capabilities<'_> {

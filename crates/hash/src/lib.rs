@@ -34,6 +34,9 @@ mod read_cache;
 mod recovery;
 pub mod repair;
 mod reservations;
+mod sizes;
+mod space;
+mod stats;
 pub mod structure;
 #[cfg(test)]
 mod tests;
@@ -58,6 +61,7 @@ use self::{
     log::{Address, HotLog},
     lookup::Searcher,
     reservations::Reservations,
+    sizes::Sizes,
 };
 pub use self::{
     factory::HashFamily,
@@ -77,17 +81,6 @@ pub(crate) struct Hash {
     deletes: TombstoneCounter,
     /// Whether the keyspace was used since the last tick.
     used: AtomicBool,
-}
-
-/// The sizes of a keyspace in memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sizes {
-    /// The index has two to the power of this many buckets.
-    pub(crate) bucket_bits: u32,
-    /// Maximum frames of hot log in memory, whatever its memory share is.
-    pub(crate) frames: usize,
-    /// Maximum frames of the read cache.
-    pub(crate) copies: usize,
 }
 
 impl Hash {

@@ -11,11 +11,11 @@ use std::{
 use ecotone_substrate::memory::{Memory, Share};
 
 use super::{
-    Sizes,
     log::{FRAME, HotLog},
     memory_tuner::MemoryTuner,
     read_cache::ReadCache,
-    reservations::BLOCK,
+    sizes::Sizes,
+    space::BLOCK,
 };
 
 /// Minimum limit of the hot log, in frames.

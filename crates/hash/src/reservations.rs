@@ -19,32 +19,18 @@ use ecotone_sys::{
     primitive::{
         Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        thread,
+        thread, unless_loom,
     },
 };
 
 use super::{
     chains::Chains,
     log::{Address, FRAME, HotLog, PAGE, PAGE_HEADER, Record},
+    space::{BLOCK, NeedsSpace},
 };
 
-/// The space that an operation lacks. The operation drops its pin before the space is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NeedsSpace {
-    /// Frames in the hot log.
-    Frame,
-    /// An overflow bucket of the index.
-    Bucket,
-}
-
-/// The result of an operation under one pin.
-pub(super) type Retryable<T> = std::result::Result<T, NeedsSpace>;
-
 /// Bytes of the largest record. A model of loom has records that fill a page.
-const LARGEST: u64 =
-    if cfg!(feature = "loom") { PAGE - PAGE_HEADER } else { Record::bytes(Record::capacity_for(limits::MAX_RECORD)) };
-/// Size of a frame, and of a block of the index. Under loom a block holds few words, whatever its size.
-pub(super) const BLOCK: Size = if cfg!(any(feature = "loom", feature = "shuttle")) { Size::Frame } else { Size::Slab };
+const LARGEST: u64 = unless_loom(Record::bytes(Record::capacity_for(limits::MAX_RECORD)), PAGE - PAGE_HEADER);
 /// When frames are evicted for space, one in `EVICTED_PART` leaves memory, but at most `EVICTED_MOST`: a thread that
 /// waits for one waits until all of them are written.
 const EVICTED_PART: u64 = 8;

@@ -122,16 +122,9 @@ impl Lsm {
 
     /// Schedules the flush of immutable memtables.
     pub(crate) fn schedule_flush_if_needed(self: &Arc<Self>) {
-        if self.flusher.job.request() {
-            self.spawn_flush_job();
-        }
-    }
-
-    fn spawn_flush_job(self: &Arc<Self>) {
         let lsm = Arc::downgrade(self);
-        self.files.environment().scheduler.spawn(Priority::Flush, "flush memtables", move || {
+        self.flusher.job.request(&self.files.environment().scheduler, Priority::Flush, "flush memtables", move || {
             let Some(lsm) = lsm.upgrade() else { return };
-            lsm.flusher.job.begin();
             match lsm.flush_waiting() {
                 Ok(()) => lsm.flusher.retry.succeeded(),
                 // Without memory or space the flush is tried again when writers need it.
@@ -140,9 +133,6 @@ impl Lsm {
                     lsm.flusher.retry.failed(&*lsm.files.context().shared.clock);
                     drop(lsm.files.environment().health.postpone("flushing memtables", error));
                 }
-            }
-            if lsm.flusher.job.end() {
-                lsm.spawn_flush_job();
             }
         });
     }
@@ -195,16 +185,10 @@ impl Lsm {
     }
 
     fn request_compaction_job(self: &Arc<Self>) {
-        if self.compactor.job.request() {
-            self.spawn_compaction_job();
-        }
-    }
-
-    fn spawn_compaction_job(self: &Arc<Self>) {
         let lsm = Arc::downgrade(self);
-        self.files.environment().scheduler.spawn(Priority::Compact, "compact tables", move || {
+        let scheduler = &self.files.environment().scheduler;
+        self.compactor.job.request(scheduler, Priority::Compact, "compact tables", move || {
             let Some(lsm) = lsm.upgrade() else { return };
-            lsm.compactor.job.begin();
             match lsm.compact_next() {
                 // One compaction for each job, so that more urgent jobs run in between.
                 Ok(true) => {
@@ -219,9 +203,6 @@ impl Lsm {
                     lsm.compactor.retry.failed(&*lsm.files.context().shared.clock);
                     drop(lsm.files.environment().health.postpone("compacting tables", error));
                 }
-            }
-            if lsm.compactor.job.end() {
-                lsm.spawn_compaction_job();
             }
         });
     }

@@ -3,11 +3,7 @@
 
 use std::{iter, ops::Bound, sync::Arc};
 
-use ecotone_engine::{
-    bulk::ascends,
-    contract::{Cursor, Record},
-    record_cache::RecordCache,
-};
+use ecotone_engine::{bulk::ascends, contract::Record, record_cache::RecordCache};
 use ecotone_substrate::{Result, Seq, memory::Component};
 
 use crate::{
@@ -15,7 +11,7 @@ use crate::{
     compaction::inputs::output_splitter::OutputSplitter,
     flush::run_builder::{self, RunBuilder},
     manifest::{RunId, VersionEdit},
-    read::iterator::Scan,
+    read::iterator::cursor,
     store::Lsm,
     version::{TableMeta, Version},
 };
@@ -39,7 +35,7 @@ struct BulkLoad<'l> {
 pub(super) fn load_sorted(lsm: &Arc<Lsm>, records: &mut Records<'_>) -> Result<u64> {
     // Older tombstones must not be above the loaded records.
     lsm.flush(Seq::MAX)?;
-    let mut scan = Scan::new(lsm.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
+    let mut scan = cursor(lsm.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
     let last = scan.next_back()?.map(|(key, _)| key.to_vec());
     drop(scan);
     let mut load = BulkLoad { lsm, last, run: None, mean: None, loaded: 0 };
@@ -102,7 +98,7 @@ impl BulkLoad<'_> {
         let change = VersionEdit { added, ..VersionEdit::default() };
         let before = lsm.version();
         let last = self.last.as_deref().expect("a load has records");
-        lsm.read_checker().into_iter().for_each(|read_checker| read_checker.forget(first, last));
+        lsm.read_observer().into_iter().for_each(|observer| observer.on_bulk_load(first, last));
         let installed = lsm.install(&change, tables, |version| lsm.current.install_version(version));
         installed.inspect_err(|_| run_builder::remove(lsm.files.environment(), tables))?;
         if run_id.is_l0() && may_have_values_from(&before, first) {

@@ -3,10 +3,10 @@
 
 use std::{iter, ops::Bound, sync::Arc};
 
-use ecotone_engine::contract::{Check, Cursor};
+use ecotone_engine::contract::Check;
 use ecotone_substrate::{Result, memory::Component};
 
-use crate::{pages::conversion::Conversion, read::iterator::Scan, store::Lsm};
+use crate::{pages::conversion::Conversion, read::iterator::cursor, store::Lsm};
 
 /// Reads and checks everything. Writers go on meanwhile.
 pub(super) fn check(lsm: &Arc<Lsm>) -> Result<Check> {
@@ -23,7 +23,7 @@ pub(super) fn check(lsm: &Arc<Lsm>) -> Result<Check> {
     let keyspace = lsm.files.context().keyspace;
     let misplaced = format!("a range of keyspace {keyspace} that pages cover ends within a segment");
     check.problems.extend(iter::repeat_n(misplaced, Conversion::of(lsm).map_or(0, Conversion::misplaced_bounds)));
-    let mut scan = Scan::new(lsm.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
+    let mut scan = cursor(lsm.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
     check.count_records(|| Ok(scan.next()?.is_some()))?;
     Ok(check)
 }

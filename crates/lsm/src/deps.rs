@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ecotone_engine::{record_cache::RecordCache, superseded::SupersededReports};
 
-use crate::{checker::ReadChecker, observer::ScanObserver, pages::tier::PageTier};
+use crate::{observer::ScanObserver, pages::tier::PageTier};
 
 /// The parts around the tables of a keyspace, where it has them.
 #[derive(Debug, Clone, Default)]
@@ -15,8 +15,6 @@ pub struct LsmDeps {
     pub page_tier: Option<Arc<dyn PageTier>>,
     /// Gets the reports of scans and flushes.
     pub observer: Option<Arc<dyn ScanObserver>>,
-    /// Checks all reads, in builds for tests.
-    pub(crate) read_checker: Option<Arc<ReadChecker>>,
     /// Reports superseded versions.
     pub(crate) reports: SupersededReports,
 }

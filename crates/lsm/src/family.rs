@@ -11,8 +11,8 @@ use ecotone_substrate::{Result, storage::FileId};
 use ecotone_sys::primitive::Once;
 
 use crate::{
-    blob, cache::table_cache::TableCache, checker::ReadChecker, deps::LsmDeps, keyspace::LsmKeyspace,
-    manifest::LevelManifest, memtable::pool::MemtablePool, options::LsmOptions, tuning::Tuning,
+    blob, cache::table_cache::TableCache, deps::LsmDeps, keyspace::LsmKeyspace, manifest::LevelManifest,
+    memtable::pool::MemtablePool, options::LsmOptions, store::ReadObserver, tuning::Tuning,
     version::version_set::VersionSet,
 };
 
@@ -20,15 +20,18 @@ use crate::{
 #[derive(Debug, Default, Clone)]
 pub struct LsmFamily {
     /// Fixed sizes, instead of those that follow from options and budget.
-    tuning: Option<Tuning>,
+    pub(super) tuning: Option<Tuning>,
     /// Most bytes of indexes and filters in memory.
     table_cache: Option<usize>,
     /// Makes record caches in front of the tables.
     record_caches: Option<Arc<dyn RecordCacheFactory>>,
-    /// Whether reads are checked, in builds that can.
-    has_read_checker: bool,
+    /// Makes observers of reads and writes.
+    pub(super) read_observers: Option<MakeReadObserver>,
     commons: Arc<Commons>,
 }
+
+/// Makes the observer of a keyspace: of an empty one or not, with several threads or not.
+pub(super) type MakeReadObserver = fn(is_empty: bool, is_threaded: bool) -> Arc<dyn ReadObserver>;
 
 /// What the keyspaces of a database share.
 #[derive(Debug, Default)]
@@ -40,25 +43,6 @@ struct Commons {
 }
 
 impl LsmFamily {
-    /// For tests: an LSM engine that flushes often, into small tables, and checks its reads (adaptive-protocol.md, "The
-    /// read checker").
-    #[doc(hidden)]
-    pub fn tiny() -> LsmFamily {
-        LsmFamily { tuning: Some(Tuning::TINY), has_read_checker: true, ..LsmFamily::default() }
-    }
-
-    /// The same with tables of so many bytes.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn tiny_with_tables(table: u64) -> LsmFamily {
-        LsmFamily { tuning: Some(Tuning { table, part: 2 * table, ..Tuning::TINY }), ..LsmFamily::tiny() }
-    }
-
-    /// The same without the read checker, so that reads can be counted.
-    #[doc(hidden)]
-    pub fn unchecked(self) -> LsmFamily {
-        LsmFamily { has_read_checker: false, ..self }
-    }
-
     /// With at most so many bytes for indexes and filters of tables. The memory budget must have them left besides.
     pub fn with_table_cache(bytes: usize) -> LsmFamily {
         LsmFamily { table_cache: Some(bytes), ..LsmFamily::default() }
@@ -101,16 +85,12 @@ impl LsmFamily {
     ) -> LsmKeyspace {
         let tuning = self.tuning(&context, &options);
         let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
-        // Test suites with several threads write no value twice.
-        let (is_empty, repeats) = (structure.is_none(), !context.shared.scheduler.is_threaded());
-        let deps = LsmDeps {
-            read_checker: self.has_read_checker.then(|| Arc::new(ReadChecker::new(is_empty, repeats))),
-            reports: SupersededReports::new(&context, is_empty),
-            ..deps
-        };
+        let (is_empty, is_threaded) = (structure.is_none(), context.shared.scheduler.is_threaded());
+        let read_observer = self.read_observers.map(|observer| observer(is_empty, is_threaded));
+        let deps = LsmDeps { reports: SupersededReports::new(&context, is_empty), ..deps };
         let files = VersionSet::new(context, options, structure.unwrap_or_default(), &cache);
         let make = if is_empty { LsmKeyspace::create } else { LsmKeyspace::open };
-        make(files, tuning, pool, deps)
+        make(files, tuning, pool, deps, read_observer)
     }
 }
 

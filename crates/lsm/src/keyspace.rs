@@ -15,17 +15,16 @@ use crate::{
     blob, bulk,
     cache::table_reader::TableReader,
     check,
-    checker::ReadChecker,
     compaction::full::FullCompaction,
     counters,
     deps::LsmDeps,
     manifest::PagedRanges,
     memtable::{pool::MemtablePool, slab_reserve::Reservation},
     pages::conversion::Conversion,
-    read::{iterator::Scan, multi_get::multi_get},
-    store::Lsm,
+    read::{iterator::cursor, multi_get::multi_get},
+    store::{Lsm, ReadObserver},
     tuning::Tuning,
-    version::{TableMeta, Version, version_set::VersionSet},
+    version::{Version, version_set::VersionSet},
 };
 
 /// A keyspace of an open database.
@@ -35,25 +34,39 @@ pub struct LsmKeyspace {
     tuning: Tuning,
     pool: Arc<MemtablePool>,
     deps: LsmDeps,
+    read_observer: Option<Arc<dyn ReadObserver>>,
     /// The state of the keyspace, once the database's log has told which tables belong to it.
     lsm: OnceLock<Arc<Lsm>>,
 }
 
 impl LsmKeyspace {
     /// Creates an empty keyspace, which has no files.
-    pub(super) fn create(files: VersionSet, tuning: Tuning, pool: Arc<MemtablePool>, deps: LsmDeps) -> LsmKeyspace {
-        let keyspace = LsmKeyspace::open(files, tuning, pool, deps);
+    pub(super) fn create(
+        files: VersionSet,
+        tuning: Tuning,
+        pool: Arc<MemtablePool>,
+        deps: LsmDeps,
+        read_observer: Option<Arc<dyn ReadObserver>>,
+    ) -> LsmKeyspace {
+        let keyspace = LsmKeyspace::open(files, tuning, pool, deps, read_observer);
         keyspace.run(Version::empty());
         keyspace
     }
 
     /// Opens a keyspace of an earlier session. Replay follows.
-    pub(super) fn open(files: VersionSet, tuning: Tuning, pool: Arc<MemtablePool>, deps: LsmDeps) -> LsmKeyspace {
-        LsmKeyspace { files: Arc::new(files), tuning, pool, deps, lsm: OnceLock::new() }
+    pub(super) fn open(
+        files: VersionSet,
+        tuning: Tuning,
+        pool: Arc<MemtablePool>,
+        deps: LsmDeps,
+        read_observer: Option<Arc<dyn ReadObserver>>,
+    ) -> LsmKeyspace {
+        LsmKeyspace { files: Arc::new(files), tuning, pool, deps, read_observer, lsm: OnceLock::new() }
     }
 
     fn run(&self, version: Version<TableReader>) {
-        let lsm = Arc::new(Lsm::new(&self.files, self.tuning, &self.pool, version, self.deps.clone()));
+        let (deps, read_observer) = (self.deps.clone(), self.read_observer.clone());
+        let lsm = Arc::new(Lsm::new(&self.files, self.tuning, &self.pool, version, deps, read_observer));
         lsm.throttle.stall.forgive_inherited_debt();
         lsm.update_debt();
         self.pool.add(&lsm);
@@ -94,18 +107,6 @@ impl LsmKeyspace {
     /// An error if the keyspace was dropped.
     pub fn check_live(&self) -> Result<()> {
         self.live().map(|_| ())
-    }
-
-    /// A random number.
-    pub fn chance(&self) -> u64 {
-        self.files.context().shared.clock.random()
-    }
-
-    /// The first and last keys of all tables, and the bounds of all paged ranges.
-    pub fn bounds(&self) -> Vec<Vec<u8>> {
-        let version = self.lsm().version();
-        let of_tables = version.tables().flat_map(|reader| [reader.first(), reader.last()]);
-        of_tables.chain(version.paged_ranges().bounds()).map(<[u8]>::to_vec).collect()
     }
 
     /// The state of the keyspace, unless that was dropped.
@@ -223,7 +224,7 @@ impl Recover for LsmKeyspace {
     }
 
     fn recovered(&self) -> Result<()> {
-        self.lsm().read_checker().into_iter().for_each(ReadChecker::replayed);
+        self.lsm().read_observer().into_iter().for_each(|observer| observer.on_replayed());
         self.lsm().reports().begin();
         Ok(())
     }
@@ -231,7 +232,7 @@ impl Recover for LsmKeyspace {
 
 impl Ordered for LsmKeyspace {
     fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor> {
-        Box::new(Scan::new(self.lsm().clone(), range, memory))
+        cursor(self.lsm().clone(), range, memory)
     }
 
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {

@@ -8,7 +8,8 @@ pub mod blob;
 mod bulk;
 mod cache;
 mod check;
-pub(crate) mod checker;
+#[cfg(any(test, feature = "testing"))]
+mod checker;
 mod compaction;
 mod counters;
 pub mod deps;

@@ -2,18 +2,20 @@
 //! into the active memtable. A read looks in the memtables, then in the record cache, then in the tables from young to
 //! old, then in the page tier (lsm.md, "Reading"; lsm-protocol.md, invariants 1 to 4).
 
-use std::{array, sync::Arc};
+use std::{array, fmt, sync::Arc};
 
 use ecotone_engine::{
-    contract::Stats, idle::IdleDetector, read_ahead::ScanLengths, record_cache::RecordCache,
+    contract::{Cursor, Stats, VisitValue},
+    idle::IdleDetector,
+    read_ahead::ScanLengths,
+    record_cache::RecordCache,
     superseded::SupersededReports,
 };
-use ecotone_substrate::{Result, limits::MAX_LEVELS, metrics::Counter};
+use ecotone_substrate::{Result, Seq, limits::MAX_LEVELS, metrics::Counter};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::{
     cache::table_reader::TableReader,
-    checker::{self, ReadChecker},
     compaction::{
         Compactor,
         inputs::output_splitter::OutputSplitter,
@@ -46,6 +48,7 @@ pub struct Lsm {
     pub(super) slabs: Arc<SlabReserve>,
     pub(super) files: Arc<VersionSet>,
     pub(super) deps: LsmDeps,
+    read_observer: Option<Arc<dyn ReadObserver>>,
     pub(super) tuning: Tuning,
     pub(super) flusher: Flusher,
     pub(super) compactor: Compactor,
@@ -55,6 +58,28 @@ pub struct Lsm {
     pub(super) idle: IdleDetector<Use>,
     /// Seed of the hashes of keys.
     seed: u64,
+}
+
+/// Stands in front of the reads of a keyspace, and sees its writes. Tests install one (adaptive-protocol.md, "The read
+/// checker"); other keyspaces have none.
+pub(crate) trait ReadObserver: fmt::Debug + Send + Sync {
+    /// A write begins; no thread can see it yet.
+    fn on_write(&self, key: &[u8], value: Option<&[u8]>, seq: Seq);
+    /// The write of a key has ended; it was applied, or was not.
+    fn on_written(&self, key: &[u8], is_applied: bool);
+    /// Replay has ended.
+    fn on_replayed(&self);
+    /// Records between two keys are about to be loaded in bulk.
+    fn on_bulk_load(&self, first: &[u8], last: &[u8]);
+    /// Reads a key by [`Lsm::find`].
+    fn get(&self, lsm: &Lsm, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
+    /// Reads many keys by `find_many`.
+    fn multi_get(&self, lsm: &Lsm, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()>;
+    /// Reads by a new cursor.
+    fn cursor(self: Arc<Self>, cursor: Box<dyn Cursor>) -> Box<dyn Cursor>;
+    /// A cursor has met a key. `records` has what it met of the key in memtables, tables and pages, each from young to
+    /// old; `None` is a tombstone.
+    fn on_key(&self, key: &[u8], records: &[Vec<Option<&[u8]>>; 3]);
 }
 
 /// Use counters of a keyspace and of its record cache.
@@ -77,6 +102,7 @@ impl Lsm {
         pool: &Arc<MemtablePool>,
         version: Version<TableReader>,
         deps: LsmDeps,
+        read_observer: Option<Arc<dyn ReadObserver>>,
     ) -> Lsm {
         let current = CurrentVersion::new(&files.context().shared.domain, Memtable::new(b""), version);
         Lsm {
@@ -84,6 +110,7 @@ impl Lsm {
             slabs: Arc::new(SlabReserve::new(pool)),
             files: files.clone(),
             deps,
+            read_observer,
             tuning,
             flusher: Flusher::default(),
             compactor: Compactor::new(&files.context().shared.clock),
@@ -103,10 +130,10 @@ impl Lsm {
         }
     }
 
-    /// The read checker, in a build for tests.
+    /// The observer of reads and writes, if there is one.
     #[inline]
-    pub(super) fn read_checker(&self) -> Option<&ReadChecker> {
-        if checker::IS_BUILT { self.deps.read_checker.as_deref() } else { None }
+    pub(super) fn read_observer(&self) -> Option<&Arc<dyn ReadObserver>> {
+        self.read_observer.as_ref()
     }
 
     /// The record cache in front of the tables, if there is one.
@@ -140,13 +167,13 @@ impl Lsm {
     #[inline]
     pub(super) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        match self.read_checker() {
-            Some(read_checker) => read_checker.get(self, key, value),
+        match self.read_observer() {
+            Some(observer) => observer.get(self, key, value),
             None => self.find(key, value),
         }
     }
 
-    /// The same for an empty `value`, without the read checker.
+    /// The same for an empty `value`, without the observer.
     pub(super) fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let (sought, record_cache) = ((self.hash(key), key), self.record_cache());
         self.current.search(sought, value, record_cache).or_else(|MemtableMiss { version, ticket }| {

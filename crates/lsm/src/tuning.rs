@@ -40,21 +40,6 @@ pub(crate) const HELPERS_PART: usize = 32;
 const LEVEL_0_PART: u64 = 2;
 
 impl Tuning {
-    /// Memtables of one slab, tables of few blocks, and subcompactions of few tables, if there are enough of them.
-    pub(crate) const TINY: Tuning = Tuning {
-        memtable: 48 << 10,
-        table: 16 << 10,
-        // In a schedule of shuttle, threads do a few flushes of a few records. A table has 16 KiB at least.
-        l0_target: if cfg!(feature = "shuttle") { 4 << 10 } else { 72 << 10 },
-        small: 64 << 10,
-        part: 32 << 10,
-        conversion_part: if cfg!(feature = "shuttle") { 1 } else { 16 << 10 },
-        helpers: 2,
-        helpers_part: 4,
-        late: 0.0,
-        slices: true,
-    };
-
     /// The sizes that follow from options and memory budget.
     pub(crate) fn of(options: &LsmOptions, budget: usize) -> Tuning {
         Tuning {

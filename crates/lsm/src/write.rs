@@ -67,25 +67,25 @@ impl Lsm {
 
     /// Makes a write, on the reservation that it was admitted with.
     pub(super) fn apply(&self, reservation: Reservation, seq: Seq, Operation { key, value }: Operation<'_>) {
-        self.read_checker().into_iter().for_each(|read_checker| read_checker.begin(key, value, seq));
+        self.read_observer().into_iter().for_each(|observer| observer.on_write(key, value, seq));
         {
             let pin = self.current.pin();
             let (active, reports) = (self.current.load(&pin).active(), self.reports());
             active.apply(self.hash(key), key, value, seq, &mut || self.slabs.take(), reports);
         }
-        self.read_checker().into_iter().for_each(|read_checker| read_checker.end(key, true));
+        self.read_observer().into_iter().for_each(|observer| observer.on_written(key, true));
         self.slabs.release(reservation);
     }
 
     /// Overwrites a value in place, if the active memtable has a shortcut to the key and the new value fits. False if
     /// it did not.
     pub(super) fn overwrite(&self, seq: Seq, Operation { key, value }: Operation<'_>) -> bool {
-        self.read_checker().into_iter().for_each(|read_checker| read_checker.begin(key, value, seq));
+        self.read_observer().into_iter().for_each(|observer| observer.on_write(key, value, seq));
         let is_done = {
             let pin = self.current.pin();
             self.current.load(&pin).active().overwrite(self.hash(key), key, value, seq, self.reports())
         };
-        self.read_checker().into_iter().for_each(|read_checker| read_checker.end(key, is_done));
+        self.read_observer().into_iter().for_each(|observer| observer.on_written(key, is_done));
         is_done
     }
 

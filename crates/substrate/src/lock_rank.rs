@@ -7,7 +7,7 @@
 
 use std::{cell::Cell, marker::PhantomData};
 
-use ecotone_sys::primitive::thread_local;
+use ecotone_sys::primitive::{thread_local, unless_loom};
 
 /// The ranks, from the outside in. Each is taken while no later one is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,7 +83,7 @@ pub struct HeldRank {
 }
 
 const fn is_checked() -> bool {
-    cfg!(all(debug_assertions, not(feature = "loom")))
+    unless_loom(cfg!(debug_assertions), false)
 }
 
 fn all(change: impl FnOnce(&mut [u16; KINDS])) {

@@ -24,6 +24,7 @@ use std::{
 use ecotone_sys::primitive::{
     resting::{Condvar, Mutex},
     thread::JoinHandle,
+    unless_checked,
 };
 
 use crate::{Error, Result, health::Health, lock_rank};
@@ -153,7 +154,7 @@ impl Scheduler {
             let thread = ecotone_sys::primitive::thread::Builder::new().name(format!("ecotone-{worker}"));
             threads.extend(thread.spawn(move || pool.work()));
         }
-        if cfg!(not(any(feature = "loom", feature = "shuttle"))) {
+        if unless_checked(true, false) {
             let pool = pool.clone();
             let thread = ecotone_sys::primitive::thread::Builder::new().name("ecotone-tick".to_owned());
             threads.extend(thread.spawn(move || pool.call_ticks()));

@@ -7,6 +7,7 @@
 pub mod engine;
 pub mod fuzz;
 pub mod model;
+pub mod restless;
 pub mod sim;
 pub mod suite;
 pub mod table;

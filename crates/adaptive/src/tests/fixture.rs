@@ -5,15 +5,16 @@ use std::{collections::BTreeMap, iter, ops::Bound, sync::Arc, time::Duration};
 use ecotone_engine::contract::{
     Context, Cursor, Engine, EngineCheckpoint, Get, Operation, Ordered, Range, Record, Recover,
 };
-use ecotone_lsm::LsmFamily;
+use ecotone_lsm::{LsmFamily, pages::conversion::Conversion};
 use ecotone_substrate::{Result, Seq, clock::Clock, environment::Environment, scheduler::Scheduler, wal::WalOptions};
 use ecotone_testkit::{
     engine::{context, stat},
+    restless::{RestlessObserver, stir},
     sim::SimStorage,
 };
 use ecotone_tree::{TreeFamily, page_allocator::PageFile};
 
-use crate::{AdaptiveFamily, AdaptiveOptions, keyspace::AdaptiveKeyspace};
+use crate::{AdaptiveFamily, AdaptiveKeyspace, AdaptiveOptions, task::conversion};
 
 /// The records that a keyspace should have.
 pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -35,6 +36,8 @@ pub(super) struct Fixture {
     context: Context,
     family: Box<dyn Fn() -> AdaptiveFamily + Send + Sync>,
     pub(super) keyspace: Arc<AdaptiveKeyspace>,
+    /// Whether flushes also convert ranges at random.
+    is_restless: bool,
     sequence: Seq,
 }
 
@@ -56,7 +59,8 @@ impl Fixture {
 
     /// Ranges are also converted at random.
     pub(super) fn restless(seed: u64, options: AdaptiveOptions) -> Fixture {
-        Fixture::of(seed, options, (MEMORY, 0), || AdaptiveFamily { is_restless: true, ..tiny(16 << 10) })
+        let family = || tiny(16 << 10).with_observer(RestlessObserver::wrap);
+        Fixture { is_restless: true, ..Fixture::of(seed, options, (MEMORY, 0), family) }
     }
 
     /// Has this number of background threads.
@@ -71,9 +75,8 @@ impl Fixture {
 
     /// Its reads can be counted, because there is no read checker.
     pub(super) fn unchecked(seed: u64, options: AdaptiveOptions) -> Fixture {
-        Fixture::of(seed, options, (MEMORY, 0), || AdaptiveFamily {
-            lsm: tiny(16 << 10).lsm.unchecked(),
-            ..tiny(16 << 10)
+        Fixture::of(seed, options, (MEMORY, 0), || {
+            AdaptiveFamily::beside(&LsmFamily::tiny_with_tables(16 << 10).unchecked(), &TreeFamily::default())
         })
     }
 
@@ -114,7 +117,7 @@ impl Fixture {
         clock.into_iter().for_each(|clock| context.shared.clock = clock);
         let file = PageFile::create(&environment, context.keyspace).unwrap();
         let keyspace = Arc::new(family().empty(&context, options, &file).unwrap());
-        Fixture { disk, environment, context, family: Box::new(family), keyspace, sequence: 1 }
+        Fixture { disk, environment, context, family: Box::new(family), keyspace, is_restless: false, sequence: 1 }
     }
 
     /// Writes a key as a commit does.
@@ -138,6 +141,10 @@ impl Fixture {
 
     pub(super) fn flush(&self) {
         self.keyspace.flush(Seq::MAX).expect("the disk takes it");
+        if self.is_restless {
+            let keyspace = &self.keyspace;
+            stir(&keyspace.lsm, keyspace.options.split, &*self.context.shared.clock).expect("the disk takes it");
+        }
     }
 
     /// Flushes, makes a checkpoint and opens it.
@@ -151,7 +158,7 @@ impl Fixture {
 
     /// The state of a checkpoint before replay.
     pub(super) fn structure_of(&self, root: &EngineCheckpoint) -> Result<AdaptiveKeyspace> {
-        let keyspace = (self.family)().open_root(&self.context, root)?;
+        let keyspace = (self.family)().open_keyspace(&self.context, root)?;
         keyspace.structure_recovered().map(|()| keyspace)
     }
 
@@ -216,6 +223,27 @@ impl Fixture {
             .iter()
             .step_by(7)
             .for_each(|(key, value)| assert_eq!(self.keyspace.get(key).unwrap().as_ref(), Some(value)));
+    }
+}
+
+impl AdaptiveKeyspace {
+    fn conversion(&self) -> Conversion<'_> {
+        conversion(self.lsm.lsm())
+    }
+
+    /// Converts a range to pages: all its visible table records, or those of the oldest run or level only.
+    pub(super) fn convert_to_pages(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.conversion().convert_to_pages(self.options.split, lower, upper)
+    }
+
+    /// Makes table records in the range visible again.
+    pub(super) fn reactivate(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.conversion().reactivate_tables(lower, upper)
+    }
+
+    /// Converts a range to tables: its pages are emptied.
+    pub(super) fn convert_to_tables(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.conversion().convert_to_tables(lower, upper)
     }
 }
 

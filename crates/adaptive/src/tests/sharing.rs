@@ -13,7 +13,7 @@ use ecotone_testkit::{engine::context, sim::SimStorage};
 use ecotone_tree::{TreeFamily, page_allocator::PageFile};
 
 use super::fixture::{ALL, LOG};
-use crate::{AdaptiveFamily, AdaptiveOptions, keyspace::AdaptiveKeyspace};
+use crate::{AdaptiveFamily, AdaptiveKeyspace, AdaptiveOptions};
 
 const VALUE: usize = 1500;
 /// Memory limit of all memtables.

@@ -90,23 +90,12 @@ impl KeyspacesSnapshot {
 impl DatabaseState {
     /// Schedules log reclaim in the background.
     fn request_reclaim(self: &Arc<Self>) {
-        if self.reclaim.job.request() {
-            self.schedule_reclaim();
-        }
-    }
-
-    fn schedule_reclaim(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
-        self.scheduler.spawn(Priority::Checkpoint, "reclaim the log", move || {
+        self.reclaim.job.request(&self.scheduler, Priority::Checkpoint, "reclaim the log", move || {
             let Some(state) = weak.upgrade() else { return };
-            state.reclaim.job.begin();
             if let Err(error) = state.reclaim_log() {
                 state.wal.reclaim_failed(state.health.postpone("reclaiming the log", error));
             }
-            if state.reclaim.job.end() {
-                state.schedule_reclaim();
-            }
-            state.scheduler.notify();
         });
     }
 

@@ -28,8 +28,8 @@ impl DatabaseState {
         if !self.wal.has_begun() {
             return Tick::Idle;
         }
-        if self.idle_work.tick(self.wal.tail(), self.garbage()) && self.idle_work.job.request() {
-            self.schedule_clearing();
+        if self.idle_work.tick(self.wal.tail(), self.garbage()) {
+            self.request_clearing();
         }
         if self.idle_work.is_idle() { Tick::Idle } else { Tick::InUse }
     }
@@ -38,20 +38,15 @@ impl DatabaseState {
         self.spaces.read().values().map(|space| space.reclaimable_deletes()).sum()
     }
 
-    fn schedule_clearing(self: &Arc<Self>) {
+    fn request_clearing(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
-        self.scheduler.spawn(Priority::Checkpoint, "clear the log", move || {
+        self.idle_work.job.request(&self.scheduler, Priority::Checkpoint, "clear the log", move || {
             let Some(state) = weak.upgrade() else { return };
-            state.idle_work.job.begin();
             if let Err(error) = state.clear_log() {
                 // A later tick may try again.
                 state.idle_work.reset();
                 drop(state.health.postpone("clearing the log", error));
             }
-            if state.idle_work.job.end() {
-                state.schedule_clearing();
-            }
-            state.scheduler.notify();
         });
     }
 

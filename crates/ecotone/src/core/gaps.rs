@@ -12,10 +12,11 @@ use ecotone_substrate::bug;
 use ecotone_sys::primitive::{
     Mutex,
     atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
+    unless_shuttle,
 };
 
 /// Tombstones that a scan must pass over before a new gap is worth its memory. One is enough to extend a gap.
-const WORTH_A_GAP: u64 = if cfg!(feature = "shuttle") { 1 } else { 32 };
+const WORTH_A_GAP: u64 = unless_shuttle(32, 1);
 /// The most gaps of a keyspace and of a database, and the longest bound in bytes: 4 MiB in all.
 const MOST: usize = 16;
 const MOST_OF_ALL: usize = 8192;

@@ -3,12 +3,12 @@
 use std::hash::BuildHasher;
 
 use ecotone_substrate::lock_rank::{self, HeldRank, LockRank};
-use ecotone_sys::primitive::{Mutex, MutexGuard};
+use ecotone_sys::primitive::{Mutex, MutexGuard, unless_shuttle};
 use foldhash::fast::FixedState;
 
 /// Enough that two unrelated writers rarely meet, few enough to stay in the processor's cache (64 KiB). Under shuttle
 /// each stripe is one more scheduling point, so there are few.
-const STRIPES: usize = if cfg!(feature = "shuttle") { 16 } else { 4096 };
+const STRIPES: usize = unless_shuttle(4096, 16);
 
 /// The stripes of a database. A key's stripe is locked from before its record gets a log position until the record is
 /// applied.

@@ -4,12 +4,15 @@
 
 use std::sync::Arc;
 
-use ecotone::internal::{adaptive::AdaptiveFamily, engine::contract::EngineFactory};
-use ecotone_testkit::suite::{
-    Kind,
-    crew::{
-        Crew,
-        Role::{Batcher, Evicter, Flusher, Hinter, Reader, Scanner, Updater, Writer},
+use ecotone::internal::engine::contract::EngineFactory;
+use ecotone_testkit::{
+    restless::RestlessFamily,
+    suite::{
+        Kind,
+        crew::{
+            Crew,
+            Role::{Batcher, Evicter, Flusher, Hinter, Reader, Scanner, Updater, Writer},
+        },
     },
 };
 
@@ -45,7 +48,7 @@ pub(super) const CRASHED_HINTS: Crew =
     Crew { threads: &[(Hinter, 8), (Writer, 8), (Writer, 8), (Batcher, 4), (Flusher, 6)], registers: 8, crash: true };
 
 pub(super) fn restless(workers: usize) -> Simulated {
-    Simulated::new(Kind::Ordered, || Arc::new(AdaptiveFamily::restless()) as Arc<dyn EngineFactory>).workers(workers)
+    Simulated::new(Kind::Ordered, || Arc::new(RestlessFamily::tiny()) as Arc<dyn EngineFactory>).workers(workers)
 }
 
 pub(super) fn restless_unlogged(workers: usize) -> Simulated {

@@ -116,7 +116,7 @@ fn lsm() -> Simulated {
 
 /// An adaptive engine that converts random ranges to pages.
 fn adaptive() -> Simulated {
-    let family = || Arc::new(ecotone::internal::adaptive::AdaptiveFamily::restless()) as Arc<dyn EngineFactory>;
+    let family = || Arc::new(ecotone_testkit::restless::RestlessFamily::tiny()) as Arc<dyn EngineFactory>;
     Simulated::new(Kind::Ordered, family)
 }
 

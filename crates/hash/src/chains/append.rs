@@ -8,7 +8,7 @@ use crate::{
     index::Found,
     key::Key,
     log::{Address, HotLog, Link, UnlinkedRecord},
-    reservations::{NeedsSpace, Retryable},
+    space::{NeedsSpace, Retryable},
 };
 
 /// The outcome of linking a raw record.

@@ -8,7 +8,7 @@ use super::{Chains, Newest, SearchDepth, Start};
 use crate::{
     key::Key,
     log::Address,
-    reservations::{NeedsSpace, Retryable},
+    space::{NeedsSpace, Retryable},
 };
 
 impl Start {

@@ -20,13 +20,13 @@ use ecotone_sys::{chunk::Block, epoch::Domain, primitive::thread};
 pub(super) use self::search::{EndOfMemory, FoundIn, Newest, SearchDepth, Seen, Start};
 use self::tail_copies::TailCopies;
 use super::{
-    Sizes,
     index::Index,
     key::Key,
     log::{Address, HotLog},
     memory_share::MemoryShare,
     read_cache::ReadCache,
-    reservations::BLOCK,
+    sizes::Sizes,
+    space::BLOCK,
 };
 
 /// The chains of one keyspace.

@@ -12,7 +12,7 @@ use super::{Chains, FoundIn, Newest, SearchDepth, Seen};
 use crate::{
     key::Key,
     log::{Address, HeaderKind, Locked, Record, RecordHeader},
-    reservations::Retryable,
+    space::Retryable,
 };
 
 impl Chains {

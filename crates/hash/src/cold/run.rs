@@ -21,8 +21,7 @@ use super::{
     fences::{self, Fences},
     hash_range::HashRange,
     header::{Header, RunKind},
-    tag_reader::read_tags,
-    tags::{TagPages, Tags, TagsForm},
+    tags::{TagPages, TagsForm},
 };
 
 /// The read for a block: whole units of the disk.
@@ -237,14 +236,6 @@ impl Run {
     ) -> Result<Option<Answer>> {
         let found = parsed.find(hash, key).map_err(|e| self.damaged(block, e))?;
         Ok(found.map(|entry| Answer::of(entry.value, value)))
-    }
-
-    /// Reads all tags of a delta.
-    ///
-    /// # Errors
-    /// If they are damaged or cannot be read, or there is no memory for them.
-    pub fn tags(&self, environment: &Environment) -> Result<Tags> {
-        Ok(read_tags(environment, HashRange::ALL, &[self])?.pop().unwrap_or_default())
     }
 
     /// Number of tags. A base has none.

@@ -94,6 +94,16 @@ fn fill(environment: &Environment, queue: &mut dyn Queue, windows: &mut [Window<
     }
 }
 
+impl Run {
+    /// Reads all tags of a delta.
+    ///
+    /// # Errors
+    /// If they are damaged or cannot be read, or there is no memory for them.
+    pub fn tags(&self, environment: &Environment) -> Result<Tags> {
+        Ok(read_tags(environment, HashRange::ALL, &[self])?.pop().unwrap_or_default())
+    }
+}
+
 impl<'r> Window<'r> {
     fn new(run: &'r Run, number: usize, stretch: HashRange) -> Window<'r> {
         Window::around(run, number, stretch, DEVIATIONS * (run.tag_count().isqrt() / 2 + 1))

@@ -3,14 +3,17 @@
 
 use ecotone_sys::{
     prefetch::prefetch_read,
-    primitive::atomic::{AtomicU64, Ordering},
+    primitive::{
+        atomic::{AtomicU64, Ordering},
+        unless_loom,
+    },
     words::Words,
 };
 
 use super::{control::Control, entry::Entry};
 
 /// Entries of a bucket. Loom has so few that it can try all orders.
-pub(super) const ENTRIES: usize = if cfg!(feature = "loom") { 2 } else { 7 };
+pub(super) const ENTRIES: usize = unless_loom(7, 2);
 /// Words of a bucket, the control word last.
 pub(super) const BUCKET_WORDS: usize = ENTRIES + 1;
 

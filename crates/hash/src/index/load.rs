@@ -1,12 +1,15 @@
 //! Number of entries of an index, estimated from a sample.
 
-use ecotone_sys::primitive::atomic::{AtomicI64, Ordering};
+use ecotone_sys::primitive::{
+    atomic::{AtomicI64, Ordering},
+    unless_shuttle,
+};
 
 use super::entry::Entry;
 
 /// One tag in this many is counted, so that few inserts write the shared counter. Under shuttle there are few tags, and
 /// all are counted.
-const SAMPLE: u64 = if cfg!(feature = "shuttle") { 1 } else { 16 };
+const SAMPLE: u64 = unless_shuttle(16, 1);
 
 /// The counter. It is below zero for a moment when an entry is removed before its insert was counted.
 #[derive(Debug, Default)]

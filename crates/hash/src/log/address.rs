@@ -1,18 +1,15 @@
 //! Positions in the hot log, and the short form in which words name them.
 
 use ecotone_substrate::limits;
-use ecotone_sys::words::WORD;
+use ecotone_sys::{
+    primitive::{unless_loom, unless_shuttle},
+    words::WORD,
+};
 
 /// Bytes of a page. Loom has so few that it can try all orders.
-pub(crate) const PAGE: u64 = if cfg!(feature = "loom") { 64 } else { limits::PAGE as u64 };
+pub(crate) const PAGE: u64 = unless_loom(limits::PAGE as u64, 64);
 /// Bytes of a frame, which holds some pages in memory. Shuttle has so few that a schedule fills several.
-pub(crate) const FRAME: u64 = if cfg!(feature = "loom") {
-    2 * PAGE
-} else if cfg!(feature = "shuttle") {
-    PAGE
-} else {
-    16 * PAGE
-};
+pub(crate) const FRAME: u64 = unless_loom(unless_shuttle(16 * PAGE, PAGE), 2 * PAGE);
 /// Bytes of the page header, before the first record.
 pub(crate) const PAGE_HEADER: u64 = 16;
 /// The most bytes from BEGIN to TAIL, plus the bytes appended under one pin: half of the range that short addresses

@@ -8,10 +8,7 @@ use ecotone_substrate::{
     memory::Component,
     storage::{Block, Op, Queue, Request},
 };
-use ecotone_sys::{
-    epoch,
-    primitive::{Mutex, thread},
-};
+use ecotone_sys::{epoch, primitive::thread};
 
 use super::{
     HotLog,
@@ -26,20 +23,6 @@ const WINDOWS: usize = 4;
 /// Makes the segment in which the log goes on from an address: its file, its name, and the record that it belongs to
 /// the keyspace.
 pub(crate) type NextSegment<'n> = dyn FnMut(Address) -> Result<Arc<Segment>> + 'n;
-
-/// The locks for writing, syncing and evicting frames. Each admits one thread at a time.
-#[derive(Debug)]
-pub(super) struct FlushLocks {
-    writing: Mutex<()>,
-    syncing: Mutex<()>,
-    pub(super) evicting: Mutex<()>,
-}
-
-impl FlushLocks {
-    pub(super) fn new() -> FlushLocks {
-        FlushLocks { writing: Mutex::new(()), syncing: Mutex::new(()), evicting: Mutex::new(()) }
-    }
-}
 
 impl HotLog {
     /// Waits until the pages below page boundary `until` do not change any more.

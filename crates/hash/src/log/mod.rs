@@ -5,6 +5,7 @@ mod address;
 mod bounds;
 mod flush;
 mod frames;
+mod locks;
 mod page;
 mod record;
 mod segments;
@@ -34,7 +35,7 @@ pub(crate) use self::{
     address::{FRAME, MAX_LOG, PAGE, PAGE_HEADER},
     record::{Locked, Record},
 };
-use self::{bounds::Bounds, flush::FlushLocks, frames::Frames, segments::Segments, tail::Tail};
+use self::{bounds::Bounds, frames::Frames, locks::FlushLocks, segments::Segments, tail::Tail};
 
 /// The log of one keyspace.
 #[derive(Debug)]

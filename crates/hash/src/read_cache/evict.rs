@@ -13,9 +13,10 @@ use ecotone_sys::{
 use super::{
     COMPONENT, CachedRecord, HISTORY_PART, ReadCache,
     address::{CacheQueue, CachedEntryAddress},
+    evictor::{Evictor, Scratch},
     queue::Queue,
 };
-use crate::{chains::Chains, index::Found, key::Key, log::Link, reservations::BLOCK};
+use crate::{chains::Chains, index::Found, key::Key, log::Link, space::BLOCK};
 
 /// Frames that are kept free: eviction needs space for the entries that it keeps, and readers for new entries
 /// meanwhile.
@@ -27,45 +28,10 @@ const ROUND_BITS: u32 = 40;
 /// The small queue has one frame of this many.
 const SMALL_PART: u64 = 10;
 
-/// State of the evicting thread.
-#[derive(Debug, Default)]
-pub(super) struct Evictor {
-    small: Ends,
-    main: Ends,
-    /// In which TiB the hot log ended at the last sweep of links.
-    swept: u64,
-    scratch: Scratch,
-}
-
-/// Key and value of an entry under eviction.
-#[derive(Debug, Default)]
-struct Scratch {
-    key: Vec<u8>,
-    value: Vec<u8>,
-}
-
-/// Frame numbers of a queue.
-#[derive(Debug, Default)]
-struct Ends {
-    /// The first that is still in the ring.
-    first: u64,
-    /// The first frame whose entries may be in chains.
-    linked: u64,
-}
-
 /// The word that names an entry.
 enum Referrer<'p> {
     Entry(Found<'p>),
     Copy(CachedRecord<'p>),
-}
-
-impl Evictor {
-    fn ends(&mut self, part: CacheQueue) -> &mut Ends {
-        match part {
-            CacheQueue::Small => &mut self.small,
-            CacheQueue::Main => &mut self.main,
-        }
-    }
 }
 
 impl ReadCache {

@@ -7,6 +7,7 @@
 mod address;
 mod entry;
 mod evict;
+mod evictor;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,7 @@ use ecotone_sys::{
 pub(super) use self::entry::CachedRecord;
 use self::{
     address::{CacheQueue, CachedEntryAddress},
-    evict::Evictor,
+    evictor::Evictor,
     queue::Queue,
 };
 use super::{key::Key, log::Link};

@@ -12,8 +12,10 @@ use ecotone_substrate::{
 };
 use ecotone_sys::chunk::Size;
 
-use super::Visit;
 use crate::log::{Address, HeaderKind, PAGE, Page, PageLocation};
+
+/// Receives a key and its value, or no value if the key was deleted. A later call for the same key is newer.
+pub type Visit<'v> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<()> + 'v;
 
 /// Reads the pages of one segment.
 pub(super) struct Pages {

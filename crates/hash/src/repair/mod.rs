@@ -12,16 +12,16 @@ use ecotone_substrate::{
 };
 
 use self::hot::Pages;
-pub use self::layout::{Known, Layout};
+pub use self::{
+    hot::Visit,
+    layout::{Known, Layout},
+};
 use super::{
     cold::{HashRange, RunKind, RunSalvage},
     key::Key,
     log::{Address, PAGE},
     structure::{HashManifest, LogFile},
 };
-
-/// Receives a key and its value, or no value if the key was deleted. A later call for the same key is newer.
-pub type Visit<'v> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<()> + 'v;
 
 /// Gives all readable records to `visit`: base runs, then delta runs from old to new, then the hot log. `database` is
 /// the identity that files must have, if it is known.

@@ -3,22 +3,13 @@
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
 use super::{
-    FileRef, LogFile, MAX_DELTAS,
+    FileRef, LogFile, MAX_DELTAS, PartitionEntry,
     codec::{address, index_bits, part, push_part, push_segment, segment},
 };
-use crate::{cold::HashRange, log::Address};
+use crate::log::Address;
 
 /// The version of the record's format.
 const FORM: u8 = 1;
-
-/// The hash range of a partition, and the base that has its records, if there are any.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartitionEntry {
-    /// The hash range.
-    pub stretch: HashRange,
-    /// The base.
-    pub base: Option<FileRef>,
-}
 
 /// A change of a keyspace's structure. The files that come are synced, with their names.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,10 +9,7 @@ mod tests;
 
 pub use ecotone_substrate::table::FileRef;
 
-pub use self::{
-    apply::ObsoleteFiles,
-    change::{ManifestEdit, PartitionEntry},
-};
+pub use self::{apply::ObsoleteFiles, change::ManifestEdit};
 use super::{
     cold::HashRange,
     log::{Address, MAX_LOG, Segment},
@@ -47,6 +44,15 @@ impl LogFile {
     fn is_possible(&self) -> bool {
         Segment::is_possible(self.from, self.bytes)
     }
+}
+
+/// The hash range of a partition, and the base that has its records, if there are any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionEntry {
+    /// The hash range.
+    pub stretch: HashRange,
+    /// The base.
+    pub base: Option<FileRef>,
 }
 
 /// A delta: the live records of the hot log below an address and above that of the previous delta.

@@ -54,7 +54,7 @@ pub(super) fn fill_up(hash: &Hash) {
     while let Ok(block) = hash.reservations.first_frame()
         && hash.chains.log.grow(block).is_ok()
     {}
-    hash.reservations.satisfy(&hash.chains, reservations::NeedsSpace::Bucket).expect("there is memory");
+    hash.reservations.satisfy(&hash.chains, space::NeedsSpace::Bucket).expect("there is memory");
 }
 
 /// A fixture without a cold tier.

@@ -8,7 +8,8 @@
 //! - batches: each operation is a write of its own;
 //! - unreadable layers: an error ends the check.
 
-pub(crate) mod reads;
+mod cursor;
+mod reads;
 
 use std::{collections::BTreeMap, fmt, ops::Bound};
 
@@ -16,9 +17,6 @@ use ecotone_engine::remaining_range::{Direction, RemainingRange};
 use ecotone_substrate::Seq;
 use ecotone_sys::primitive::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
-
-/// Whether this build can have a read checker.
-pub(crate) const IS_BUILT: bool = cfg!(any(test, feature = "testing"));
 
 /// The content of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

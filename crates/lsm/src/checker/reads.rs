@@ -1,22 +1,40 @@
-//! Checked reads, in builds for tests: after a read, the read checker compares its result, and all layers that have the
+//! Checked reads: after a read, the read checker compares its result, and all layers that have the
 //! key, with the writes that it has recorded (adaptive-protocol.md, "The read checker").
 
 use std::sync::Arc;
 
-use ecotone_engine::{contract::VisitValue, record_cache::CacheLookup};
-use ecotone_substrate::{Result, table::Answer};
+use ecotone_engine::{
+    contract::{Cursor, VisitValue},
+    record_cache::CacheLookup,
+};
+use ecotone_substrate::{Result, Seq, table::Answer};
 
 use crate::{
     cache::table_reader::TableReader,
-    checker::{ObservedLayers, ObservedRecord, ReadChecker},
+    checker::{ObservedLayers, ObservedRecord, ReadChecker, cursor::CheckedCursor},
     read::multi_get::find_many,
-    store::Lsm,
+    store::{Lsm, ReadObserver},
     version::SortedRun,
 };
 
-impl ReadChecker {
-    /// As [`Lsm::find`], checked.
-    pub(crate) fn get(&self, lsm: &Lsm, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+impl ReadObserver for ReadChecker {
+    fn on_write(&self, key: &[u8], value: Option<&[u8]>, seq: Seq) {
+        self.begin(key, value, seq);
+    }
+
+    fn on_written(&self, key: &[u8], is_applied: bool) {
+        self.end(key, is_applied);
+    }
+
+    fn on_replayed(&self) {
+        self.replayed();
+    }
+
+    fn on_bulk_load(&self, first: &[u8], last: &[u8]) {
+        self.forget(first, last);
+    }
+
+    fn get(&self, lsm: &Lsm, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let since = self.now();
         let found = lsm.find(key, value)?;
         self.check_read(since, key, found.then_some(value));
@@ -24,8 +42,7 @@ impl ReadChecker {
         Ok(found)
     }
 
-    /// As [`find_many`], checked.
-    pub(crate) fn multi_get(&self, lsm: &Lsm, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+    fn multi_get(&self, lsm: &Lsm, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
         let since = self.now();
         find_many(lsm, keys, &mut |number, value| {
             self.check_read(since, keys[number], value);
@@ -35,6 +52,20 @@ impl ReadChecker {
         Ok(())
     }
 
+    fn cursor(self: Arc<Self>, cursor: Box<dyn Cursor>) -> Box<dyn Cursor> {
+        Box::new(CheckedCursor::new(cursor, self))
+    }
+
+    fn on_key(&self, key: &[u8], records: &[Vec<Option<&[u8]>>; 3]) {
+        let [above, tables, pages] =
+            records.each_ref().map(|records| records.iter().map(|value| ObservedRecord::new(*value, None)).collect());
+        let pages: Vec<ObservedRecord> = pages;
+        let below = pages.into_iter().next().filter(|_| !tables.is_empty());
+        self.check_order(key, &ObservedLayers { above, tables, below });
+    }
+}
+
+impl ReadChecker {
     /// Checks the order of all visible records of a key that the checker knows. If they cannot be read, nothing is
     /// checked.
     fn check_layers(&self, lsm: &Lsm, key: &[u8]) {

@@ -9,6 +9,7 @@ use ecotone_sys::{
     primitive::{
         Mutex,
         atomic::{AtomicU64, Ordering},
+        unless_loom,
     },
     words::{WORD, Words},
 };
@@ -16,13 +17,13 @@ use ecotone_sys::{
 use crate::memtable::slabs::{Slab, Slabs, shortcut_words};
 
 /// Words of a large slab. With loom they are so few that all orders can be tried.
-const SLAB: usize = if cfg!(feature = "loom") { 16 } else { Size::Slab.bytes() / WORD };
+const SLAB: usize = unless_loom(Size::Slab.bytes() / WORD, 16);
 /// Words of a large slab that can be allocated: those behind the shortcuts.
 pub(crate) const ROOM: usize = SLAB - shortcut_words(SLAB);
 /// Words of a node besides those of its record, at most.
 const OVERHEAD: usize = 32;
 const _: () = assert!(
-    cfg!(feature = "loom") || limits::MAX_RECORD / WORD + OVERHEAD <= room_in(Size::Frame.bytes()),
+    unless_loom(limits::MAX_RECORD / WORD + OVERHEAD <= room_in(Size::Frame.bytes()), true),
     "a small slab has room for all"
 );
 

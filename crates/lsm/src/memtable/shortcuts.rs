@@ -5,14 +5,17 @@
 //! replaces one in a full bucket. Small slabs have so few that their shortcuts are not used any more once there is a
 //! large slab.
 
-use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
+use ecotone_sys::primitive::{
+    atomic::{AtomicU64, Ordering},
+    unless_loom,
+};
 
 use crate::memtable::arena::{Address, Arena};
 
 /// Shortcuts of a bucket, which is a cache line. With loom they are so few that all orders can be tried.
-const WAYS: usize = if cfg!(feature = "loom") { 1 } else { 8 };
+const WAYS: usize = unless_loom(8, 1);
 /// Buckets of a large slab.
-const BUCKETS: usize = if cfg!(feature = "loom") { 1 } else { 64 };
+const BUCKETS: usize = unless_loom(64, 1);
 
 /// The upper half of a hash, and the address of a node; zero if empty.
 #[derive(Debug, Clone, Copy)]

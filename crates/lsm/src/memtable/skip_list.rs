@@ -3,7 +3,10 @@
 
 use std::cmp::Ordering as Order;
 
-use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
+use ecotone_sys::primitive::{
+    atomic::{AtomicU64, Ordering},
+    unless_loom,
+};
 
 use crate::memtable::{
     arena::{Address, Arena},
@@ -12,7 +15,7 @@ use crate::memtable::{
 };
 
 /// Levels of links. With loom they are so few that all orders can be tried.
-pub(super) const LEVELS: usize = if cfg!(feature = "loom") { 2 } else { 12 };
+pub(super) const LEVELS: usize = unless_loom(12, 2);
 
 /// The lowest levels, which are dense: each has every second node of the level below. These levels have most nodes, so
 /// a search misses the processor's caches there. It passes one node in each dense level; it would pass three if one

@@ -72,13 +72,13 @@ struct MultiGet<'g> {
 
 /// Looks for many keys, in any order; `found` gets the number and the value of each. Only a version is held meanwhile.
 pub(crate) fn multi_get(lsm: &Lsm, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
-    match lsm.read_checker() {
-        Some(read_checker) => read_checker.multi_get(lsm, keys, found),
+    match lsm.read_observer() {
+        Some(observer) => observer.multi_get(lsm, keys, found),
         None => find_many(lsm, keys, found),
     }
 }
 
-/// The same, without the read checker.
+/// The same, without the observer.
 pub(crate) fn find_many(lsm: &Lsm, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
     let mut search = MultiGet { lsm, keys, queue: None };
     (0..keys.len()).step_by(BATCH).try_for_each(|first| search.find_batch(first, found))

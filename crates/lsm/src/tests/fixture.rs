@@ -104,7 +104,7 @@ impl Fixture {
         let options = LsmOptions { index, ..LsmOptions::default() };
         let cache = TableCache::new(&context.shared.memory, &context.shared.domain, table_cache);
         let files = VersionSet::new(context.clone(), options, LevelManifest::default(), &cache);
-        let keyspace = Arc::new(LsmKeyspace::create(files, tuning, pool.clone(), LsmDeps::default()));
+        let keyspace = Arc::new(LsmKeyspace::create(files, tuning, pool.clone(), LsmDeps::default(), None));
         Fixture { disk, environment, keyspace, context, pool, cache, sequence: AtomicU64::new(1) }
     }
 
@@ -113,7 +113,7 @@ impl Fixture {
         self.keyspace.flush(Seq::MAX).unwrap();
         let (options, structure) = blob::decode(&self.keyspace.checkpoint().unwrap().blob).unwrap();
         let files = VersionSet::new(self.context.clone(), options, structure, &self.cache);
-        let keyspace = LsmKeyspace::open(files, Tuning::TINY, self.pool.clone(), LsmDeps::default());
+        let keyspace = LsmKeyspace::open(files, Tuning::TINY, self.pool.clone(), LsmDeps::default(), None);
         keyspace.structure_recovered().unwrap();
         Arc::new(keyspace)
     }
@@ -139,8 +139,11 @@ impl Fixture {
 
     /// Another keyspace with a read checker.
     pub(super) fn another_judged(&self, number: u32, tuning: Tuning) -> Arc<LsmKeyspace> {
-        let deps = LsmDeps { read_checker: Some(Arc::new(ReadChecker::new(true, false))), ..LsmDeps::default() };
-        self.made(Context { keyspace: number, ..self.context.clone() }, LsmOptions::default(), tuning, deps)
+        let context = Context { keyspace: number, ..self.context.clone() };
+        let files = VersionSet::new(context, LsmOptions::default(), LevelManifest::default(), &self.cache);
+        let read_checker = Arc::new(ReadChecker::new(true, false));
+        let (deps, pool) = (LsmDeps::default(), self.pool.clone());
+        Arc::new(LsmKeyspace::create(files, tuning, pool, deps, Some(read_checker)))
     }
 
     /// Another keyspace with this clock.
@@ -152,7 +155,7 @@ impl Fixture {
 
     fn made(&self, context: Context, options: LsmOptions, tuning: Tuning, deps: LsmDeps) -> Arc<LsmKeyspace> {
         let files = VersionSet::new(context, options, LevelManifest::default(), &self.cache);
-        Arc::new(LsmKeyspace::create(files, tuning, self.pool.clone(), deps))
+        Arc::new(LsmKeyspace::create(files, tuning, self.pool.clone(), deps, None))
     }
 
     /// Writes a key as a commit does.

@@ -2,13 +2,13 @@
 
 use ecotone_sys::primitive::{
     atomic::{AtomicU64, Ordering, fence},
-    thread,
+    thread, unless_checked,
 };
 
 use super::RecordHeader;
 
 /// Checks of a locked record before the thread yields. The lock's holder copies less than 2 KB.
-const SPINS: u32 = if cfg!(any(feature = "shuttle", feature = "loom")) { 0 } else { 100 };
+const SPINS: u32 = unless_checked(100, 0);
 
 /// The header word of a record.
 #[derive(Debug, Clone, Copy)]

@@ -10,13 +10,13 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use ecotone_sys::primitive::atomic::AtomicU64;
+use ecotone_sys::primitive::{atomic::AtomicU64, unless_loom};
 
 use super::Wal;
 use crate::Seq;
 
 /// Loom has so few that it can try all orders.
-const SLOTS: usize = if cfg!(feature = "loom") { 2 } else { 128 };
+const SLOTS: usize = unless_loom(128, 2);
 const EMPTY: Seq = Seq::MAX;
 
 /// A slot on cache lines of its own.

@@ -25,20 +25,9 @@ impl Wal {
 
     /// Schedules the job that makes a segment.
     pub(super) fn call_for_segment(&self) {
-        if self.ahead.job.request() {
-            self.schedule_segment();
-        }
-    }
-
-    fn schedule_segment(&self) {
         let wal = self.this.clone();
-        self.scheduler.spawn(Priority::Flush, "make a log segment", move || {
-            let Some(wal) = wal.upgrade() else { return };
-            wal.ahead.job.begin();
-            wal.make_segment_if_low();
-            if wal.ahead.job.end() {
-                wal.schedule_segment();
-            }
+        self.ahead.job.request(&self.scheduler, Priority::Flush, "make a log segment", move || {
+            wal.upgrade().into_iter().for_each(|wal| wal.make_segment_if_low());
         });
     }
 

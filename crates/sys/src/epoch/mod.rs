@@ -22,12 +22,12 @@ use std::{
 use crate::primitive::{
     Mutex, MutexGuard,
     atomic::{AtomicU64, AtomicUsize, fence},
-    thread, thread_local,
+    thread, thread_local, unless_checked, unless_loom,
 };
 pub use slot::Slot;
 
 /// Pins that can be held at a time; more wait for one another. With loom so few that all orders can be tried.
-const PLACES: usize = if cfg!(feature = "loom") { 3 } else { 128 };
+const PLACES: usize = unless_loom(128, 3);
 /// The value of a free place. It is above every epoch.
 const EMPTY: u64 = u64::MAX;
 
@@ -179,7 +179,7 @@ fn held(change: impl FnOnce(usize) -> usize) {
     thread_local! {
         static PINS: Cell<usize> = const { Cell::new(0) };
     }
-    if cfg!(all(debug_assertions, not(feature = "loom"))) {
+    if unless_loom(cfg!(debug_assertions), false) {
         PINS.with(|pins| pins.set(change(pins.get())));
     }
 }
@@ -198,7 +198,7 @@ fn favourite() -> usize {
 /// processor.
 #[inline]
 fn fence_after_exchange() {
-    if cfg!(all(target_arch = "x86_64", not(any(feature = "shuttle", feature = "loom")))) {
+    if unless_checked(cfg!(target_arch = "x86_64"), false) {
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
     } else {
         fence(Ordering::SeqCst);

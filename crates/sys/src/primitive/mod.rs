@@ -25,6 +25,7 @@ pub mod resting {
 }
 #[cfg(not(any(feature = "shuttle", feature = "loom")))]
 pub mod resting;
+mod sizes;
 
 #[cfg(feature = "loom")]
 pub use loom;
@@ -33,6 +34,9 @@ pub use plain::{Condvar, Mutex, MutexGuard, RwLock, atomic, thread, thread_local
 #[cfg(feature = "shuttle")]
 pub use shuttle;
 
-pub use self::once::Once;
+pub use self::{
+    once::Once,
+    sizes::{unless_checked, unless_loom, unless_shuttle},
+};
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 pub use checked::{Condvar, Mutex, MutexGuard, RwLock, WaitTimeoutResult, atomic, thread, thread_local};

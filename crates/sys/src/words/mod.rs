@@ -183,6 +183,7 @@ mod plain {
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 mod checked {
     use super::{AtomicU64, Block, WORD};
+    use crate::primitive::unless_loom;
 
     /// Words of the tool that chooses the orders, and the block, which is kept only for its accounting.
     #[derive(Debug)]
@@ -194,7 +195,7 @@ mod checked {
     impl Memory {
         pub(super) fn new(block: Block) -> Memory {
             // With loom so few that all orders can be tried.
-            let count = if cfg!(feature = "loom") { super::LOOM_WORDS } else { block.len() / WORD };
+            let count = unless_loom(block.len() / WORD, super::LOOM_WORDS);
             let filled = u64::from_ne_bytes([block[0]; WORD]);
             Memory { words: (0..count).map(|_| AtomicU64::new(filled)).collect(), block }
         }

@@ -9,13 +9,6 @@ use super::{
 /// While protected records are evicted too, one in so many clean records stays on probation.
 const PROBATION: usize = 10;
 
-/// Two clocks over the same slabs, each ignoring the other's records. Each hand is the next slab to visit.
-#[derive(Debug, Default)]
-pub(super) struct Hands {
-    probation: usize,
-    protected: usize,
-}
-
 impl Shard {
     /// Whether the next victims come from the records on probation.
     fn takes_probation(&self) -> bool {

@@ -9,9 +9,11 @@ mod allocate;
 mod clock;
 mod dirty_index;
 mod handle;
+mod hands;
 mod hash;
 mod reaccess;
 mod record;
+mod request;
 mod shard;
 mod slab;
 mod slabs;
@@ -26,7 +28,6 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use ecotone_engine::superseded::SupersededReports;
 use ecotone_substrate::{
     Seq, bug,
     limits::MAX_RECORD,
@@ -47,6 +48,7 @@ use self::{
 };
 pub(crate) use self::{
     hash::KeyHash,
+    request::{Applied, CacheKeyspace, Purpose},
     stats::CacheStats,
     write_out::{DirtyOverlay, Stretch},
 };
@@ -79,14 +81,6 @@ pub(crate) enum RecordLookup<T> {
     Missing(RecordTicket),
 }
 
-/// The purpose of a read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Read,
-    /// The key is written next. Read and write count as one access: a record that is updated once is not hot.
-    Update,
-}
-
 /// A ticket for the moment of a miss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordTicket {
@@ -104,25 +98,6 @@ impl RecordTicket {
     pub(crate) fn of([hash, version]: [u64; 2]) -> RecordTicket {
         RecordTicket { hash: KeyHash(hash), version: version as u32 }
     }
-}
-
-/// A write that is in the log; no value means a delete.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Applied<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) value: Option<&'a [u8]>,
-    pub(crate) seq: Seq,
-    /// Where a version is reported that the write replaces.
-    pub(crate) reports: &'a SupersededReports,
-}
-
-/// A keyspace, as the cache sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CacheKeyspace {
-    /// Its number within the caches.
-    pub(crate) number: u16,
-    /// Whether its writes are logged.
-    pub(crate) logged: bool,
 }
 
 /// The record cache of a database.

@@ -8,12 +8,12 @@ use std::sync::{
 use ecotone_substrate::{bug, ghost_list::GhostList, memory::Memory};
 
 use super::{
-    Applied, CacheKeyspace, Purpose,
-    clock::Hands,
     handle::{Address, Link, SlotHandle},
+    hands::Hands,
     hash::{KeyHash, KeyHasher},
     reaccess::ReaccessStats,
     record::{self, CachePriority, Meta},
+    request::{Applied, CacheKeyspace, Purpose},
     slab::SLAB,
     slabs::Slabs,
     stats::CacheStats,

@@ -6,6 +6,7 @@
 
 mod cells;
 mod digest;
+mod epoch;
 mod histogram;
 mod history;
 mod kind;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use ecotone_substrate::memory::Memory;
 use ecotone_sys::primitive::Mutex;
 
+pub(crate) use self::epoch::{EpochSchedule, ForecastStats};
 pub use self::kind::ForecastKind;
 use self::state::ForecastState;
 
@@ -28,21 +30,6 @@ use self::state::ForecastState;
 const GROWTH: f64 = 1.5;
 /// Least fill of a page in percent, since predicted inserts may not come.
 const LEAST_FILL: u8 = 40;
-
-/// The division of time into epochs, counted in inserts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EpochSchedule {
-    /// Least inserts of an epoch; the epoch ends with the write-out round that is then in progress.
-    pub(crate) epoch: u32,
-    /// Epochs that the forecast looks ahead (f of TreeLine).
-    pub(crate) horizon: u16,
-}
-
-impl Default for EpochSchedule {
-    fn default() -> Self {
-        EpochSchedule { epoch: 100_000, horizon: 100 }
-    }
-}
 
 /// The forecast of a keyspace. It is not stored on disk: after opening it starts empty.
 ///
@@ -55,20 +42,6 @@ pub(crate) struct Forecast {
     pace: EpochSchedule,
     seed: u64,
     state: Mutex<Option<ForecastState>>,
-}
-
-/// The statistics of a forecast.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ForecastStats {
-    /// The kind in use: trend or seasonal, or off before the first epoch has ended.
-    pub(crate) kind: ForecastKind,
-    /// The share of the inserts, from 0 to 1, that this kind predicted elsewhere: the mean of the last back-tests.
-    /// `None` before the first.
-    pub(crate) error: Option<f64>,
-    /// Epochs of the season found; 0 without one.
-    pub(crate) season: usize,
-    /// Bins of the histogram.
-    pub(crate) bins: usize,
 }
 
 impl Forecast {

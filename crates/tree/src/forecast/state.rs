@@ -3,10 +3,11 @@
 use ecotone_substrate::memory::{Component, Memory};
 
 use super::{
-    EpochSchedule, ForecastKind, ForecastStats,
     cells::Cells,
+    epoch::{EpochSchedule, ForecastStats},
     histogram::{Histogram, HistogramMemory, Sums},
     history::{self, EpochHistory},
+    kind::ForecastKind,
     sample::Sample,
     season::{self, Method, ahead},
 };

@@ -30,9 +30,9 @@ pub use checkpoint::Checkpoint;
 pub(crate) use fences::encoded_len as fence_len;
 use node::{Entry, Item, Meter};
 use pack::{Builder, Fill, Packing};
-pub use placement::Placement;
+pub use placement::{MOST_FENCE_BYTES, MOST_PAGES, Placement};
 pub use root::TreeRoot;
-pub use segment::{MOST_FENCE_BYTES, MOST_PAGES, PagePair, Segment};
+pub use segment::{PagePair, Segment};
 use snapshot::IndexTree;
 pub use snapshot::{Ascent, Descent, Snapshot};
 

@@ -6,10 +6,13 @@ use ecotone_substrate::{
     model::{DIGEST, Line, digest, fence},
 };
 
-use super::{
-    fences,
-    segment::{MOST_FENCE_BYTES, MOST_PAGES},
-};
+use super::fences;
+
+/// Most base pages of a segment.
+pub const MOST_PAGES: u8 = 16;
+/// Bytes that the fences of a directory may take in an entry, with their lengths: with the longest key the entry must
+/// fit into a node.
+pub const MOST_FENCE_BYTES: usize = 640;
 
 /// Bytes of a line in an entry.
 const LINE: usize = 8;

@@ -2,13 +2,7 @@
 
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
-use super::placement::{Placement, page_by_directory, page_by_line};
-
-/// Most base pages of a segment.
-pub const MOST_PAGES: u8 = 16;
-/// Bytes that the fences of a directory may take in an entry, with their lengths: with the longest key the entry must
-/// fit into a node.
-pub const MOST_FENCE_BYTES: usize = 640;
+use super::placement::{MOST_PAGES, Placement, page_by_directory, page_by_line};
 
 /// Base pages for each overflow page that a segment may have.
 const BASE_FOR_OVERFLOW: u8 = 4;

@@ -1,10 +1,6 @@
 //! The cost model of segments, in bytes of the index.
 
-use super::{Planner, SegmentPlan};
-
-/// Cost of a page, in bytes of the index: a line may take more pages than a directory only where it saves this many
-/// bytes of memory for each. The module's head gives measurements.
-pub(super) const PAGE: usize = 64;
+use super::{Planner, plan::Cost};
 
 /// Slot and kind of an entry in the index.
 const ENTRY: usize = 11;
@@ -14,27 +10,6 @@ const SINGLE: usize = 5;
 const LINE: usize = 15;
 /// Value of an entry with a directory, without its fences.
 const DIRECTORY: usize = 7;
-
-/// Cost in bytes of the index, with the bytes of records that it is for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Cost {
-    cost: usize,
-    raw: usize,
-}
-
-impl Cost {
-    /// Whether the cost per byte of records is less than that of `other`.
-    pub(super) fn is_below(self, other: Cost) -> bool {
-        self.cost as u64 * (other.raw as u64) < other.cost as u64 * self.raw as u64
-    }
-}
-
-/// A candidate for the next segment, and the position of the first record behind it.
-#[derive(Debug)]
-pub(super) struct Choice {
-    pub(super) planned: SegmentPlan,
-    pub(super) end: usize,
-}
 
 impl Planner<'_> {
     /// Cost of the records up to `end` in a segment with a line over `pages` pages, which could hold the records up to

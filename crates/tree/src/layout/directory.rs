@@ -4,8 +4,8 @@ use ecotone_substrate::page::prefix_len;
 
 use super::{
     super::index::{MOST_FENCE_BYTES, Placement, fence_len},
-    PagePlan, Planner, SegmentPlan,
-    cost::{Choice, Cost},
+    Planner,
+    plan::{Choice, Cost, PagePlan, SegmentPlan},
 };
 
 /// Number of packed pages in a directory, and its cost.

@@ -14,8 +14,8 @@ use ecotone_substrate::{
 
 use super::{
     super::index::Placement,
-    Model, PagePlan, Planner, SegmentPlan,
-    cost::{Choice, Cost},
+    Model, Planner,
+    plan::{Choice, Cost, PagePlan, SegmentPlan},
     run::{PAGE_BYTES, Run},
 };
 

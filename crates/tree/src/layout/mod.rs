@@ -8,7 +8,7 @@
 //!   single page;
 //! - a **line** over 16, 8, 4 or 2 pages that takes as many records as that many packed pages, or up to some percent
 //!   fewer if no line fits those ([`mod@line`]). The search begins with T9's goal and epsilon; a line is accepted if
-//!   the actual bytes of each page fit. Records that it leaves to other pages cost [`cost::PAGE`] bytes for each page.
+//!   the actual bytes of each page fit. Records that it leaves to other pages cost [`plan::PAGE`] bytes for each page.
 //!
 //! Memory costs about thirty times as much as disk, so a line may cost little disk space: its entry has 26 bytes, that
 //! of a directory about 20 and 2 bytes for each page. At a page cost of 64, plans take 0.1% more pages than without
@@ -20,20 +20,19 @@ mod cost;
 mod directory;
 mod fill;
 mod line;
+mod plan;
 mod run;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
-
 use ecotone_engine::option_value;
 
-pub(crate) use self::fill::FillFactor;
-use self::{cost::Choice, run::Run};
-use super::{
-    index::{MOST_PAGES, Placement},
-    records::Records,
+pub(crate) use self::{
+    fill::FillFactor,
+    plan::{PagePlan, SegmentPlan},
 };
+use self::{plan::Choice, run::Run};
+use super::{index::MOST_PAGES, records::Records};
 
 // T11.
 /// How the lines of segments are fitted.
@@ -71,21 +70,6 @@ pub(crate) struct FillPolicy {
     pub(crate) model: Model,
 }
 
-/// One page of a plan: its records and its lower fence. Its upper fence is the next page's lower fence, or the range's
-/// upper fence.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PagePlan {
-    pub(crate) lower: Vec<u8>,
-    pub(crate) records: Range<usize>,
-}
-
-/// One segment of a plan. It begins where its first page begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SegmentPlan {
-    pub(crate) placement: Placement,
-    pub(crate) pages: Vec<PagePlan>,
-}
-
 /// Spreads the records of the range from `lower` to `upper` evenly over as few pages as the fill policy allows, so that
 /// none is nearly empty. There is at least one page, and the records of each fit.
 pub(crate) fn spread(records: &Records, lower: &[u8], upper: Option<&[u8]>, policy: &FillPolicy) -> Vec<SegmentPlan> {
@@ -120,7 +104,7 @@ impl<'a> Planner<'a> {
             policy: *policy,
             target: run::PAGE_BYTES * usize::from(most) / 100,
             shared,
-            page_price: cost::PAGE,
+            page_price: plan::PAGE,
         }
     }
 

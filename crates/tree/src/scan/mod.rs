@@ -7,6 +7,7 @@
 
 mod merged;
 mod plan;
+mod runs;
 mod window;
 
 use std::{ops::Bound, sync::Arc};

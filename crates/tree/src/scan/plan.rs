@@ -12,7 +12,7 @@ use super::{
         index::{PagePair, Snapshot},
         store::{ABOVE_ALL, PageMismatch},
     },
-    window::Runs,
+    runs::Runs,
 };
 
 /// A base page with its overflow page, their range in the index at planning time, and the dirty records of that range

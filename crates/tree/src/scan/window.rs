@@ -14,60 +14,8 @@ use ecotone_sys::chunk::Size;
 use super::{
     super::{Tree, index::PagePair, page_allocator::IoPurpose},
     plan::{PlannedPage, Position},
+    runs::{Run, Runs},
 };
-
-/// Adjacent pages of the file, read by one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Run {
-    first: u32,
-    pages: usize,
-}
-
-impl Run {
-    fn end(self) -> u64 {
-        u64::from(self.first) + self.pages as u64
-    }
-
-    /// The run extended by one page, if that is adjacent to either end.
-    fn with(self, page: u32) -> Option<Run> {
-        let first = if u64::from(page) + 1 == u64::from(self.first) { page } else { self.first };
-        let beside = first == page || u64::from(page) == self.end();
-        (beside && self.pages < LARGEST_READ).then_some(Run { first, pages: self.pages + 1 })
-    }
-
-    /// The run without its first page, or without its last.
-    fn shortened(self, at_start: bool) -> Run {
-        Run { first: self.first + u32::from(at_start), pages: self.pages - 1 }
-    }
-
-    /// The size of the block that holds the run.
-    fn size(self) -> Size {
-        if self.pages == 1 { Size::Frame } else { Size::Slab }
-    }
-
-    /// The offset of a page in the run's bytes.
-    fn offset_of(self, page: u32) -> Option<usize> {
-        let behind = page.checked_sub(self.first)? as usize;
-        (behind < self.pages).then_some(behind * PAGE)
-    }
-}
-
-/// Base pages in scan order, grouped into runs.
-#[derive(Debug, Default)]
-pub(super) struct Runs(Vec<Run>);
-
-impl Runs {
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(super) fn add(&mut self, page: u32) {
-        match self.0.last_mut().and_then(|last| Some((last.with(page)?, last))) {
-            Some((longer, last)) => *last = longer,
-            None => self.0.push(Run { first: page, pages: 1 }),
-        }
-    }
-}
 
 /// One read request, with its memory once it is answered; or a page from the page cache.
 #[derive(Debug)]
@@ -317,27 +265,4 @@ fn read(tree: &Tree, run: Run, mut block: Block) -> Result<Block> {
 fn request(tree: &Tree, run: Run, block: Block, tag: u64) -> Request {
     let (file, offset) = (tree.store.file.file().clone(), u64::from(run.first) * PAGE as u64);
     Request { file, op: Op::Read, offset, block, len: run.pages * PAGE, tag }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{LARGEST_READ, Run, Runs};
-
-    fn runs(pages: impl IntoIterator<Item = u32>) -> Vec<Run> {
-        let mut runs = Runs::default();
-        pages.into_iter().for_each(|page| runs.add(page));
-        runs.0
-    }
-
-    #[test]
-    fn neighbours_are_one_request_in_either_direction() {
-        let run = |first, pages| Run { first, pages };
-        assert_eq!(runs([4, 5, 6, 9, 3, 2]), [run(4, 3), run(9, 1), run(2, 2)]);
-        assert_eq!(
-            runs(100..100 + LARGEST_READ as u32 + 1),
-            [run(100, LARGEST_READ), run(100 + LARGEST_READ as u32, 1)]
-        );
-        assert_eq!(runs([u32::MAX - 1, 0, 1]), [run(u32::MAX - 1, 1), run(0, 2)]);
-        assert_eq!([3, 4, 6, 7].map(|page| run(4, 3).offset_of(page)), [None, Some(0), Some(8192), None]);
-    }
 }

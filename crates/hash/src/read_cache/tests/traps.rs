@@ -7,7 +7,7 @@ use crate::{
         append::{self, Appended},
     },
     log::PAGE,
-    reservations::NeedsSpace,
+    space::NeedsSpace,
 };
 
 const KEY: &[u8] = b"key";

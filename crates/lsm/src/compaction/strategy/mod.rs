@@ -21,6 +21,7 @@ pub(crate) mod tombstones;
 use std::{slice, sync::Arc};
 
 use ecotone_substrate::table::FileRef;
+use ecotone_sys::primitive::unless_shuttle;
 
 use crate::{
     compaction::strategy::{
@@ -33,7 +34,7 @@ use crate::{
 
 /// Runs of L0 from which it is compacted if it has enough bytes, and from which small runs are merged
 /// within L0; and the number from which it is compacted in any case.
-pub(crate) const L0_COMPACTION_TRIGGER: usize = if cfg!(feature = "shuttle") { 2 } else { 4 };
+pub(crate) const L0_COMPACTION_TRIGGER: usize = unless_shuttle(4, 2);
 pub(crate) const L0_URGENT_TRIGGER: usize = 8;
 
 /// The most bytes that adjacent runs of L0 may have together to be merged within L0.

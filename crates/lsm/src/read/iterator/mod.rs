@@ -1,11 +1,10 @@
 //! Iteration over a range, from both ends (lsm.md, "Reading"; lsm-protocol.md, invariant 21).
 //!
 //! Each end of a scan merges two sources: the sorted runs of one version, and a batch copied from the memtables
-//! (`memtable::iterator`, `memtable::batch`). [`sources`] positions the iterators of the sorted runs. [`checked`]
-//! compares the results with the read checker in test builds. Where the version has paged ranges, a scan goes from
-//! fragment to fragment and in each reads the sorted runs of its keys (adaptive.md, "Reading").
+//! (`memtable::iterator`, `memtable::batch`). [`sources`] positions the iterators of the sorted runs. Where the
+//! version has paged ranges, a scan goes from fragment to fragment and in each reads the sorted runs of its keys
+//! (adaptive.md, "Reading").
 
-pub(crate) mod checked;
 pub(crate) mod sources;
 
 use std::{mem, ops::Bound, sync::Arc};
@@ -18,19 +17,28 @@ use ecotone_substrate::{Result, memory::Component};
 
 use crate::{
     cache::table_reader::TableReader,
-    checker::{IS_BUILT, LogicalTime, ReadChecker},
     memtable::batch::MemtableBatch,
     observer::ScanReport,
     read::{
         merging_iterator::{MergingIterator, RecordIterator},
         sorted_run_iterator::SortedRunIterator,
     },
-    store::Lsm,
+    store::{Lsm, ReadObserver},
     version::Version,
 };
 
-/// A cursor over a range of a keyspace.
-pub(crate) struct Scan {
+/// A cursor over a range of a keyspace, behind the observer of reads if there is one.
+pub(crate) fn cursor(lsm: Arc<Lsm>, range: Range, memory: Component) -> Box<dyn Cursor> {
+    let read_observer = lsm.read_observer().cloned();
+    let scan = Box::new(Scan::new(lsm, range, memory));
+    match read_observer {
+        Some(observer) => observer.cursor(scan),
+        None => scan,
+    }
+}
+
+/// A scan of a range.
+struct Scan {
     lsm: Arc<Lsm>,
     rest: RemainingRange,
     /// The two ends. Each is built at its first use, since few scans use both.
@@ -41,20 +49,25 @@ pub(crate) struct Scan {
     direction: Direction,
     /// The memory component that its read windows count for.
     memory: Component,
-    /// The time at which the scan began, if there is a read checker.
-    since: Option<LogicalTime>,
 }
 
 impl Scan {
-    pub(crate) fn new(lsm: Arc<Lsm>, range: Range, memory: Component) -> Scan {
+    fn new(lsm: Arc<Lsm>, range: Range, memory: Component) -> Scan {
         let rest = RemainingRange::new(range);
         let over = rest.is_empty();
-        let since = lsm.read_checker().map(ReadChecker::now);
-        Scan { lsm, rest, front: None, back: None, over, direction: Direction::Up, memory, since }
+        Scan { lsm, rest, front: None, back: None, over, direction: Direction::Up, memory }
     }
+}
 
-    #[inline]
-    fn advance_end(&mut self, direction: Direction) -> Result<bool> {
+impl Drop for Scan {
+    fn drop(&mut self) {
+        let Scan { lsm, rest, front, back, .. } = self;
+        [front, back].into_iter().flatten().for_each(|end| end.tell(lsm, rest));
+    }
+}
+
+impl Cursor for Scan {
+    fn advance(&mut self, direction: Direction) -> Result<bool> {
         if self.over {
             return Ok(false);
         }
@@ -68,34 +81,11 @@ impl Scan {
         Ok(!self.over)
     }
 
-    fn take_record(&mut self) -> Result<Option<RecordRef<'_>>> {
+    fn take(&mut self) -> Result<Option<RecordRef<'_>>> {
         let end = if self.direction == Direction::Up { &self.front } else { &self.back };
         let Some((key, value)) = end.as_ref().and_then(|end| end.record()) else { return Ok(None) };
         self.over = !self.rest.take(self.direction, &[], key);
         Ok((!self.over).then(|| (self.rest.taken(self.direction), value)))
-    }
-}
-
-impl Drop for Scan {
-    fn drop(&mut self) {
-        let Scan { lsm, rest, front, back, .. } = self;
-        [front, back].into_iter().flatten().for_each(|end| end.tell(lsm, rest));
-    }
-}
-
-impl Cursor for Scan {
-    fn advance(&mut self, direction: Direction) -> Result<bool> {
-        match self.since.filter(|_| IS_BUILT) {
-            Some(since) => self.advance_checked(direction, since),
-            None => self.advance_end(direction),
-        }
-    }
-
-    fn take(&mut self) -> Result<Option<RecordRef<'_>>> {
-        match self.since.filter(|_| IS_BUILT) {
-            Some(since) => self.take_checked(since),
-            None => self.take_record(),
-        }
     }
 
     fn remaining(&self) -> Range {
@@ -171,7 +161,7 @@ impl ScanEnd {
                 self.seek(lsm, &rest.split_after(self.direction, &limit))?;
             }
             self.found = self.choose();
-            lsm.read_checker().into_iter().for_each(|read_checker| self.check_order(lsm, read_checker));
+            lsm.read_observer().into_iter().for_each(|observer| self.show_key(lsm, &**observer));
             match self.record_with_tombstones() {
                 Some((_, Some(_))) => {
                     self.given += 1;
@@ -198,6 +188,23 @@ impl ScanEnd {
             RecordSource::Memtable => self.batch.first(),
             RecordSource::Disk => self.stored.first().and_then(SortedRunIterator::record),
         }
+    }
+
+    /// Shows the records of the present key. Those of pages are older than tables of the current version alone, and a
+    /// batch may be older than what was flushed since.
+    fn show_key(&self, lsm: &Lsm, observer: &dyn ReadObserver) {
+        let Some((key, _)) = self.record_with_tombstones() else { return };
+        let copied = self.batch.first().filter(|(copied, _)| *copied == key);
+        let mut records = [copied.map(|(_, value)| value).into_iter().collect(), Vec::new(), Vec::new()];
+        let is_current = self.version.as_ref().is_some_and(|before| Arc::ptr_eq(before, &lsm.version()));
+        for (source, (_, value)) in self.stored.sources().iter().filter_map(|source| Some((source, source.record()?))) {
+            let met = Some(value).filter(|_| source.key() == Some(key));
+            match source {
+                SortedRunIterator::Tables(_) => records[1].extend(met),
+                SortedRunIterator::Pages(_) => records[2].extend(met.filter(|_| is_current)),
+            }
+        }
+        observer.on_key(key, &records);
     }
 
     /// Chooses the source of the next record. A memtable record is newer than a record of the same key on disk.

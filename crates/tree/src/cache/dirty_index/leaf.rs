@@ -6,7 +6,7 @@ use ecotone_sys::chunk::Block;
 
 use super::{
     super::handle::Address,
-    Cells,
+    cells::Cells,
     entry::{ENTRY, Entry, Key},
 };
 

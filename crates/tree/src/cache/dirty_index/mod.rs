@@ -5,6 +5,7 @@
 //! the lock of its [`leaf`]; the [`directory`] finds the leaf; blocks for leaf splits are reserved by admission
 //! ([`reservation`]).
 
+mod cells;
 mod directory;
 mod entry;
 mod leaf;
@@ -21,7 +22,7 @@ use ecotone_engine::remaining_range::Direction;
 use ecotone_substrate::{Seq, memory::Memory};
 use ecotone_sys::chunk::Size;
 
-pub(super) use self::entry::Key;
+pub(super) use self::{cells::Cells, entry::Key};
 use self::{
     directory::{Directory, Node},
     entry::Fence,
@@ -32,12 +33,6 @@ use super::handle::Address;
 
 /// Two leaves with at most this many entries together are joined.
 const JOINED: usize = 320;
-
-/// Access to the records that entries refer to.
-pub(super) trait Cells {
-    /// Reads the key of the record at an entry's address. The leaf of the entry is locked.
-    fn with_key<T>(&self, address: Address, look: impl FnOnce(Key<'_>) -> T) -> T;
-}
 
 /// The update of the entry of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,10 @@ use ecotone_substrate::{
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
-use crate::merge::{PageSpec, build};
+use crate::{
+    index::Placement,
+    merge::{PageSpec, build},
+};
 
 const GOALS: FillPolicy = FillPolicy { fill: FillFactor::Even(90), most_pages: 16, model: Model::Optimal };
 

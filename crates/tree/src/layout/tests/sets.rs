@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read},
+    ops::Range,
     path::Path,
 };
 
