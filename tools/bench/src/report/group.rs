@@ -67,23 +67,28 @@ impl Group {
         let workload = parameters.workload.as_deref().unwrap_or("(no workload)");
         let workload = if workload.len() == 1 { workload.to_uppercase() } else { workload.to_owned() };
         let workload = if self.is_phase { "phases".to_owned() } else { workload };
-        let theta =
-            parameters.theta.filter(|_| matches!(parameters.distribution.as_deref(), Some("zipfian" | "latest")));
-        let distribution = parameters.distribution.clone().unwrap_or_default();
         let size =
             parameters.value_size.map(|size| format!("{} B", parameters.key_size.unwrap_or(0.0).round() + size as f64));
-        let parts = [
-            Some(workload),
-            Some(distribution),
-            theta.map(|theta| theta.to_string()),
-            size,
-            parameters.durability.clone(),
-        ];
+        let parts = [Some(workload), Some(self.distribution()), size, parameters.durability.clone()];
         parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     }
 
-    /// All parameters, in words.
+    /// The distribution with its theta, in words.
+    pub(crate) fn distribution(&self) -> String {
+        let name = self.parameters.distribution.clone().unwrap_or_default();
+        match self.parameters.theta.filter(|_| matches!(&*name, "zipfian" | "latest")) {
+            Some(theta) => format!("{name} {theta}"),
+            None => name,
+        }
+    }
+
+    /// The other parameters, in words.
     pub(crate) fn description(&self) -> String {
+        self.facts().join(" · ")
+    }
+
+    /// The other parameters, each in words.
+    pub(crate) fn facts(&self) -> Vec<String> {
         let parameters = &self.parameters;
         let durability = parameters.durability.as_deref().map(|durability| format!("durability {durability}"));
         let parts = [
@@ -94,7 +99,7 @@ impl Group {
             parameters.rate.map(|rate| format!("offered {}", number::rate(rate))),
             durability,
         ];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+        parts.into_iter().flatten().collect()
     }
 
     fn data(&self) -> Option<String> {

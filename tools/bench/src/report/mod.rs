@@ -1,4 +1,4 @@
-//! The subcommand `report`: a page and a Markdown file of all results below a directory.
+//! The subcommand `report`: a page and a Markdown file of all results below a directory, or its charts as SVG files.
 //!
 //! The charts are our own SVG. Plotting libraries bring their own fonts and colours; these charts must follow the page
 //! into dark mode, scale with it, and describe their content for screen readers.
@@ -12,6 +12,7 @@ mod markdown;
 mod number;
 mod page;
 mod palette;
+mod plots;
 mod read;
 mod section;
 mod series;
@@ -33,6 +34,12 @@ use crate::error::{Context, Result};
 pub(crate) struct ReportOptions {
     /// Directory with results, as *.jsonl; report.html and report.md are written there.
     pub(crate) dir: PathBuf,
+    /// Write each chart as an SVG file into this directory, instead of report.html and report.md.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
+    /// Also draw the throughput of all stores relative to this one.
+    #[arg(long, value_name = "STORE", requires = "plots")]
+    pub(crate) relative_to: Option<String>,
 }
 
 /// Runs `report`.
@@ -43,14 +50,20 @@ pub(crate) fn run(options: &ReportOptions) -> Result<()> {
         return Err(nothing(&options.dir, results.files.len()).into());
     }
     let sections = section::sections(&results);
-    let facts = facts::facts(&results, &sections);
-    for (name, text) in
-        [("report.html", page::page(&facts, &sections)), ("report.md", markdown::markdown(&facts, &sections))]
-    {
-        let path = options.dir.join(name);
-        fs::write(&path, text).context("write", &path)?;
-        println!("{}", path.display());
+    if let Some(folder) = &options.plots {
+        let plots = plots::plots(&sections, options.relative_to.as_deref())?;
+        fs::create_dir_all(folder).context("create", folder)?;
+        return plots.iter().try_for_each(|(name, chart)| write(folder, name, &chart.file()));
     }
+    let facts = facts::facts(&results, &sections);
+    write(&options.dir, "report.html", &page::page(&facts, &sections))?;
+    write(&options.dir, "report.md", &markdown::markdown(&facts, &sections))
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
+    let path = folder.join(name);
+    fs::write(&path, text).context("write", &path)?;
+    println!("{}", path.display());
     Ok(())
 }
 

@@ -3,9 +3,8 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{
-    chart,
+    chart::{self, Chart},
     facts::Fact,
-    figures,
     group::{self, Group},
     section::Section,
     tables,
@@ -22,7 +21,7 @@ pub(crate) fn page(facts: &[Fact], sections: &[Section]) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { "Ecotone benchmark" }
-                style { (PreEscaped(include_str!("style.css"))) }
+                style { (PreEscaped(chart::STYLE)) (PreEscaped(include_str!("style.css"))) }
             }
             body {
                 header { h1 { "Ecotone benchmark" } (head(facts)) }
@@ -62,8 +61,7 @@ fn phases(phases: &[&Group]) -> Markup {
             div.card {
                 h3 { (name) }
                 p.about { "Workloads that follow each other in stores that stay open: " (words(phases)) "." }
-                figure.wide { figcaption { "Operations a second over time" small {
-                    "logarithmic, each phase in its median round" } } (chart) }
+                figure.wide { (captioned(&chart)) }
             }
         }
     }
@@ -74,17 +72,13 @@ fn words(phases: &[&Group]) -> String {
 }
 
 fn comparisons(section: &Section) -> Markup {
-    let title = format!("Ratios in the paper and here: {}", section.title());
     html! {
         div.card {
             h3 { "Against the paper" }
             p.about { "Ratios are ours divided by theirs, over a logarithmic axis. Of throughput more is better, of \
                 everything else less." }
-            @if let Some(chart) = chart::comparisons(&title, &section.comparisons) {
-                figure.wide {
-                    figcaption { span.dot.paper {} "paper" span.dot.here {} "here" }
-                    (chart)
-                }
+            @if let Some(chart) = chart::comparisons(&section.title(), &section.comparisons) {
+                figure.wide { (captioned(&chart)) }
             }
             (tables::comparisons(&section.comparisons).html())
         }
@@ -99,24 +93,18 @@ fn group(group: &Group, open: bool) -> Markup {
             h3 { (group.title()) }
             p.about { (group.description()) }
             (remarks(group))
-            div.charts {
-                figure { figcaption { "Operations a second" small {
-                    "median, whiskers over the rounds, multiple of ours" } } (chart::throughput(group)) }
-                @if let Some(latency) = chart::latency(group) {
-                    figure { figcaption { "Latency" small { "share of the operations that took at most so long, in the \
-                        median round" } } (latency) }
-                }
-                @if let Some(memory) = chart::memory(group) {
-                    figure { figcaption { "Memory over time" small { "in the median round" } } (memory) }
-                }
-                @if let Some(chart) = chart::throughput_over_time(group) {
-                    figure { figcaption { "Operations a second over time" small { "in the median round" } } (chart) }
-                }
-            }
+            div.charts { @for chart in &chart::large(group) { figure { (captioned(chart)) } } }
             (panels(group))
             details open[open] { summary { "Tables" } @for table in &tables { (table.html()) } }
             @if let Some(rounds) = &rounds { details { summary { "Every round" } (rounds.html()) } }
         }
+    }
+}
+
+fn captioned(chart: &Chart) -> Markup {
+    html! {
+        figcaption { (chart.what) @if !chart.note.is_empty() { small { (chart.note) } } }
+        (chart)
     }
 }
 
@@ -133,11 +121,8 @@ fn remarks(group: &Group) -> Markup {
 }
 
 fn panels(group: &Group) -> Markup {
-    let all = figures::DEVICE.iter().chain(figures::LATENCY).chain(figures::SPACE_AND_TIME);
-    let panels: Vec<(&str, Markup)> =
-        all.filter_map(|figure| Some((figure.name, chart::panel(group, figure, figure.chart?)?))).collect();
-    html! { @if !panels.is_empty() { div.panels {
-    @for (name, panel) in &panels { figure { figcaption { (name) } (panel) } } } } }
+    let panels = chart::small(group);
+    html! { @if !panels.is_empty() { div.panels { @for panel in &panels { figure { (captioned(panel)) } } } } }
 }
 
 fn notes() -> Markup {

@@ -96,14 +96,17 @@ impl Series {
 
     /// The doubt in one word, where space is scarce.
     pub(crate) fn doubt(&self) -> Option<&'static str> {
+        self.trouble().or_else(|| self.noise().filter(|_| !self.counted().is_empty()).map(|_| "noisy"))
+    }
+
+    /// The doubt that is not noise, in one word.
+    pub(crate) fn trouble(&self) -> Option<&'static str> {
         if self.counted().is_empty() {
             None
         } else if !self.comparable() {
             Some("not comparable")
-        } else if self.bad_ends().is_empty() {
-            self.noise().map(|_| "noisy")
         } else {
-            Some("rounds failed")
+            (!self.bad_ends().is_empty()).then_some("rounds failed")
         }
     }
 

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{
     axis::Axis,
-    frame::{SMALL, frame, label_width, px, shortened, text_width},
+    frame::{Chart, SMALL, label_width, px, shortened, text_width},
 };
 use crate::report::{
     figures::{Against, Figure},
@@ -21,9 +21,10 @@ const MARK: f64 = 18.0;
 /// A chart of bars.
 #[derive(Debug)]
 pub(super) struct Bars {
-    pub(super) title: String,
     pub(super) width: f64,
     pub(super) bars: Vec<Bar>,
+    /// The value that the axis reaches at least.
+    pub(super) reach: f64,
     /// A reference value, drawn as a line, and its text.
     pub(super) mark: Option<(f64, String)>,
     /// Formats the tick labels, if there are ticks.
@@ -58,24 +59,41 @@ struct Measures {
     bar: f64,
 }
 
+impl Bar {
+    /// The largest value that is drawn.
+    pub(super) fn end(&self) -> Option<f64> {
+        self.range.map(|range| range.1).or(self.value)
+    }
+}
+
 impl Bars {
-    /// Draws the chart.
-    pub(super) fn svg(&self) -> Markup {
-        let axis = self.axis();
-        let measures = self.measures();
-        let top = if self.mark.is_some() { MARK } else { 0.0 };
-        let bottom = top + measures.row * self.bars.len() as f64;
+    pub(super) fn size(&self) -> (f64, f64) {
         let foot = if self.ticks.is_some() { 18.0 } else { 2.0 };
-        let tips: Vec<&str> = self.bars.iter().map(|bar| bar.tip.as_str()).collect();
-        let body = html! {
+        (self.width, self.top() + self.measures().row * self.bars.len() as f64 + foot)
+    }
+
+    /// The content in words.
+    pub(super) fn description(&self) -> String {
+        self.bars.iter().map(|bar| bar.tip.as_str()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Draws the bars.
+    pub(super) fn body(&self) -> Markup {
+        let axis = self.axis();
+        let (measures, top) = (self.measures(), self.top());
+        let bottom = top + measures.row * self.bars.len() as f64;
+        html! {
             @if self.ticks.is_some() { (self.grid(&axis, top, bottom)) }
             @for (index, bar) in self.bars.iter().enumerate() {
                 (self.bar(bar, &axis, top + measures.row * index as f64))
             }
             @if let Some((value, text)) = &self.mark { (self.mark(*value, text, &axis, bottom)) }
             @for (index, bar) in self.bars.iter().enumerate() { (self.words(bar, top + measures.row * index as f64)) }
-        };
-        frame((self.width, bottom + foot), &self.title, &tips.join("; "), body)
+        }
+    }
+
+    fn top(&self) -> f64 {
+        if self.mark.is_some() { MARK } else { 0.0 }
     }
 
     fn measures(&self) -> Measures {
@@ -87,8 +105,7 @@ impl Bars {
     }
 
     fn axis(&self) -> Axis {
-        let longest =
-            self.bars.iter().filter_map(|bar| bar.range.map(|range| range.1).or(bar.value)).fold(0.0, f64::max);
+        let longest = self.bars.iter().filter_map(Bar::end).fold(self.reach, f64::max);
         let mark = self.mark.as_ref().map(|mark| mark.0).filter(|mark| longest == 0.0 || *mark <= longest * FAR);
         Axis::linear(longest.max(mark.unwrap_or(0.0)), 4.0, self.ticks.unwrap_or(|_| String::new()))
     }
@@ -134,7 +151,7 @@ impl Bars {
             text.label x="1" y=(line) font-size=(font) { (bar.label) }
             @if let Some(doubt) = &bar.doubt { text.doubt x=(px(after)) y=(line) font-size=(font - 2.0) {
                 (shortened(doubt, font - 2.0, room)) } }
-            text.value x=(px(right)) y=(line) font-size=(font) text-anchor="end" { (bar.text) }
+            text x=(px(right)) y=(line) font-size=(font) text-anchor="end" { (bar.text) }
             @if let Some(aside) = &bar.aside { text.label x=(px(self.width)) y=(line) font-size=(font)
                 text-anchor="end" { (aside) } }
             @if let Some(instead) = &bar.instead { text.instead x="1" y=(below) font-size=(font - 1.5) {
@@ -172,14 +189,22 @@ impl Bars {
 }
 
 /// A small chart of one figure, or nothing if no store of the group has it.
-pub(crate) fn panel(group: &Group, figure: &Figure, against: Against) -> Option<Markup> {
+pub(super) fn panel(group: &Group, figure: &Figure, against: Against) -> Option<Chart> {
     let rivals = group.series.iter().filter(|series| series.store != palette::HARNESS && !series.counted().is_empty());
     let bars: Vec<Bar> = rivals.map(|series| small(series, figure)).collect();
     if bars.iter().all(|bar| bar.value.is_none()) {
         return None;
     }
     let mark = against(group).map(|(name, value)| (value, format!("{name} {}", (figure.show)(value))));
-    Some(Bars { title: figure.name.to_owned(), width: SMALL, bars, mark, ticks: None }.svg())
+    let bars = Bars { width: SMALL, bars, reach: 0.0, mark, ticks: None };
+    Some(Chart {
+        size: bars.size(),
+        what: figure.name.to_owned(),
+        of: group.title(),
+        note: "",
+        description: bars.description(),
+        body: bars.body(),
+    })
 }
 
 fn small(series: &Series, figure: &Figure) -> Bar {

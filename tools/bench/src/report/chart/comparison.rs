@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{
     axis::Axis,
-    frame::{frame, px, shortened, text_width},
+    frame::{Chart, px, shortened, text_width},
 };
 use crate::{report::number, row::record::ComparisonRecord, statistics};
 
@@ -12,23 +12,42 @@ use crate::{report::number, row::record::ComparisonRecord, statistics};
 const WIDTH: f64 = 520.0;
 const FONT: f64 = 12.0;
 const ROW: f64 = 36.0;
+/// Height of the legend.
+const LEGEND: f64 = 24.0;
 /// Width of a ratio and its name.
 const COLUMN: f64 = 88.0;
 
 /// Draws, for each comparison with a paper, a line from its ratio to ours on a logarithmic axis; `None` if there is no
 /// comparison.
-pub(crate) fn comparisons(title: &str, comparisons: &[ComparisonRecord]) -> Option<Markup> {
+pub(crate) fn comparisons(section: &str, comparisons: &[ComparisonRecord]) -> Option<Chart> {
     let shown: Vec<&ComparisonRecord> =
         comparisons.iter().filter(|comparison| comparison.paper_ratio.is_some()).collect();
     let (low, high) = statistics::range(shown.iter().flat_map(|comparison| ratios(comparison)))?;
     let axis = Axis::logarithmic((low.min(1.0), high.max(1.0)), |ratio| format!("{}×", number::tick(ratio)));
-    let bottom = ROW * shown.len() as f64;
+    let bottom = LEGEND + ROW * shown.len() as f64;
     let body = html! {
+        (legend())
         @for (value, text) in &axis.ticks { (tick(x(&axis, *value), text, *value == 0.0, bottom)) }
-        @for (index, comparison) in shown.iter().enumerate() { (row(comparison, &axis, ROW * index as f64)) }
+        @for (index, comparison) in shown.iter().enumerate() { (row(comparison, &axis, LEGEND + ROW * index as f64)) }
     };
     let words: Vec<String> = shown.iter().map(|comparison| in_words(comparison)).collect();
-    Some(frame((WIDTH, bottom + 20.0), title, &words.join("; "), body))
+    Some(Chart {
+        size: (WIDTH, bottom + 20.0),
+        what: "Ratios in the paper and here".to_owned(),
+        of: section.to_owned(),
+        note: "ours divided by theirs, logarithmic",
+        description: words.join("; "),
+        body,
+    })
+}
+
+fn legend() -> Markup {
+    html! {
+        circle.paper cx="6" cy="9" r="4.5" {}
+        text x="16" y="13" { "paper" }
+        circle.here cx="76" cy="9" r="4.5" {}
+        text x="86" y="13" { "here" }
+    }
 }
 
 /// The ratios that can be drawn.
@@ -43,7 +62,7 @@ fn x(axis: &Axis, logarithm: f64) -> f64 {
 fn tick(x: f64, text: &str, even: bool, bottom: f64) -> Markup {
     let half = text_width(text, FONT) / 2.0;
     html! {
-        line.grid.even[even] x1=(px(x)) x2=(px(x)) y1="0" y2=(px(bottom)) {}
+        line.grid.even[even] x1=(px(x)) x2=(px(x)) y1=(px(LEGEND)) y2=(px(bottom)) {}
         text.tick x=(px(x.clamp(half, WIDTH - half))) y=(px(bottom + 15.0)) text-anchor="middle" { (text) }
     }
 }
@@ -58,7 +77,7 @@ fn row(comparison: &ComparisonRecord, axis: &Axis, top: f64) -> Markup {
         title { (in_words(comparison)) }
         text.label x="0" y=(px(top + 13.0)) font-size=(FONT) { (shortened(&cell, FONT, WIDTH - 2.0 * COLUMN - 8.0)) }
         @for (value, right) in words.iter().zip([WIDTH - COLUMN, WIDTH]) {
-            text.value x=(px(right)) y=(px(top + 13.0)) font-size=(FONT) text-anchor="end" { (value) }
+            text x=(px(right)) y=(px(top + 13.0)) font-size=(FONT) text-anchor="end" { (value) }
         }
         @if let (Some(paper), Some(ours)) = (paper, ours) { line.span x1=(px(paper)) x2=(px(ours)) y1=(middle)
             y2=(middle) {} }

@@ -1,9 +1,8 @@
 //! A chart of the latency distributions of a group's stores.
 
-use maud::Markup;
-
 use super::{
     axis::Axis,
+    frame::Chart,
     plot::{Ends, Line, Plot},
 };
 use crate::{
@@ -17,7 +16,7 @@ const LAST: f64 = 0.9999;
 
 /// Cumulative distributions over a logarithmic time axis. The vertical axis is stretched towards 100%, so that each
 /// decade of rare operations gets the same space.
-pub(crate) fn latency(group: &Group) -> Option<Markup> {
+pub(super) fn latency(group: &Group) -> Option<Chart> {
     let lines: Vec<Line> =
         group.series.iter().filter(|series| series.store != palette::HARNESS).filter_map(line).collect();
     let times = lines.iter().flat_map(|line| &line.points).map(|point| 10_f64.powf(point.0));
@@ -25,7 +24,8 @@ pub(crate) fn latency(group: &Group) -> Option<Markup> {
     let shares = [0.5, 0.9, 0.99, 0.999, LAST];
     let ticks = shares.iter().map(|share| (nines(*share), format!("{}%", number::tick(share * 100.0)))).collect();
     let y = Axis { low: 0.0, high: nines(LAST), ticks };
-    Some(Plot { title: format!("Latency: {}", group.title()), x, y, lines, level: None, ends: Ends::Top }.html())
+    let note = "share of operations that took at most so long, in the median round";
+    Some(Plot { what: "Latency", of: group.title(), note, x, y, lines, level: None, ends: Ends::Top }.chart())
 }
 
 /// The number of nines: 0.9 gives 1, 0.99 gives 2, and so on.

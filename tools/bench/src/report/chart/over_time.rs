@@ -1,9 +1,8 @@
 //! Memory and throughput over time.
 
-use maud::Markup;
-
 use super::{
     axis::Axis,
+    frame::Chart,
     plot::{Ends, Line, Plot},
 };
 use crate::{
@@ -16,54 +15,37 @@ use crate::{
 type Points = Vec<(f64, f64)>;
 
 /// Resident memory over the measured phase, for each store's median round.
-pub(crate) fn memory(group: &Group) -> Option<Markup> {
+pub(super) fn memory(group: &Group) -> Option<Chart> {
     let lines = lines(group, sizes, number::bytes);
     let (_, latest) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.0))?;
     let (_, most) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.1))?;
     let budget = group.parameters.memory_budget.map(|budget| budget as f64);
     let level = budget.map(|budget| (budget, format!("budget {}", number::bytes(budget))));
     let (x, y) = (time(latest), Axis::bytes(most.max(budget.unwrap_or(0.0)) * 1.1, 4.0));
-    Some(Plot { title: format!("Memory over time: {}", group.title()), x, y, lines, level, ends: Ends::Right }.html())
+    let (what, note) = ("Memory over time", "in the median round");
+    Some(Plot { what, of: group.title(), note, x, y, lines, level, ends: Ends::Right }.chart())
 }
 
 /// Operations a second between the points of the timeline, for each store's median round.
-pub(crate) fn throughput_over_time(group: &Group) -> Option<Markup> {
+pub(super) fn throughput_over_time(group: &Group) -> Option<Chart> {
     let lines = lines(group, rates, number::rate);
     let (_, latest) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.0))?;
     let (_, most) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.1))?;
     let (x, y) = (time(latest), Axis::linear(most * 1.05, 4.0, number::tick));
-    Some(
-        Plot {
-            title: format!("Operations a second over time: {}", group.title()),
-            x,
-            y,
-            lines,
-            level: None,
-            ends: Ends::Right,
-        }
-        .html(),
-    )
+    let (what, note) = ("Operations a second over time", "in the median round");
+    Some(Plot { what, of: group.title(), note, x, y, lines, level: None, ends: Ends::Right }.chart())
 }
 
 /// Operations a second over consecutive phases, whose rates differ by decades.
-pub(crate) fn phases(phases: &[&Group]) -> Option<Markup> {
+pub(crate) fn phases(phases: &[&Group]) -> Option<Chart> {
     let first = phases.first()?;
     let lines: Vec<Line> = first.series.iter().filter_map(|series| through(series, phases)).collect();
     let points = || lines.iter().flat_map(|line| &line.points);
     let (_, latest) = statistics::range(points().map(|point| point.0))?;
     let (least, most) = statistics::range(points().map(|point| point.1))?;
     let y = Axis::logarithmic((10_f64.powf(least), 10_f64.powf(most)), number::tick);
-    Some(
-        Plot {
-            title: format!("All phases: {}", first.name()),
-            x: time(latest),
-            y,
-            lines,
-            level: None,
-            ends: Ends::Right,
-        }
-        .html(),
-    )
+    let (what, note) = ("All phases", "operations a second, logarithmic, each phase in its median round");
+    Some(Plot { what, of: first.name(), note, x: time(latest), y, lines, level: None, ends: Ends::Right }.chart())
 }
 
 /// One store's line over all phases, one after the other. The rates are logarithms.

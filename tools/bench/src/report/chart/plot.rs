@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::{
     axis::Axis,
-    frame::{WIDTH, frame, label_width, px, text_width},
+    frame::{Chart, WIDTH, label_width, px, text_width},
     spread::spread,
 };
 
@@ -16,11 +16,16 @@ const FONT: f64 = 12.0;
 const FOOT: f64 = 24.0;
 /// Space for the labels at the upper end of lines.
 const HEAD: f64 = 38.0;
+/// Height of a row of the legend, and the width of its piece of a line.
+const ROW: f64 = 18.0;
+const PIECE: f64 = 22.0;
 
 /// A chart of lines.
 #[derive(Debug)]
 pub(super) struct Plot {
-    pub(super) title: String,
+    pub(super) what: &'static str,
+    pub(super) of: String,
+    pub(super) note: &'static str,
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) lines: Vec<Line>,
@@ -59,19 +64,23 @@ struct Area {
 
 impl Plot {
     /// Draws the chart, with a legend below if the names do not fit beside the lines.
-    pub(super) fn html(&self) -> Markup {
+    pub(super) fn chart(&self) -> Chart {
         let area = self.area();
-        let labels = self.labels(area);
+        let (names, foot) = self.labels(area).map_or_else(|| self.legend(), |labels| (labels, 0.0));
         let tips: Vec<&str> = self.lines.iter().map(|line| line.tip.as_str()).collect();
         let body = html! {
             (self.grid(area))
             @for (index, line) in self.lines.iter().enumerate() { (self.line(index, line, area)) }
             @if let Some((level, text)) = &self.level { (self.level(*level, text, area)) }
-            @if let Some(labels) = &labels { (labels) }
+            (names)
         };
-        html! {
-            (frame((WIDTH, HEIGHT), &self.title, &tips.join("; "), body))
-            @if labels.is_none() { (self.legend()) }
+        Chart {
+            size: (WIDTH, HEIGHT + foot),
+            what: self.what.to_owned(),
+            of: self.of.clone(),
+            note: self.note,
+            description: tips.join("; "),
+            body,
         }
     }
 
@@ -123,11 +132,14 @@ impl Plot {
             // Writing into a string cannot fail.
             let _ = write!(path, "{}{} {}", if number == 0 { "M" } else { "L" }, px(x), px(y));
         }
-        // Lines of the same colour differ in their dashes.
-        let before = self.lines[..index].iter().filter(|other| other.class == line.class).count();
+        html! { path.line.(line.class) d=(path) stroke-dasharray=[self.dash(index)] { title { (line.tip) } } }
+    }
+
+    /// Lines of the same colour differ in their dashes.
+    fn dash(&self, index: usize) -> Option<&'static str> {
+        let before = self.lines[..index].iter().filter(|other| other.class == self.lines[index].class).count();
         let dashes = ["", "6 3", "2 3", "8 3 2 3"];
-        let dash = (before > 0).then(|| dashes[before % dashes.len()]);
-        html! { path.line.(line.class) d=(path) stroke-dasharray=[dash] { title { (line.tip) } } }
+        (before > 0).then(|| dashes[before % dashes.len()])
     }
 
     /// Draws the names beside the ends of the lines; `None` if they do not all fit.
@@ -159,8 +171,22 @@ impl Plot {
         }
     }
 
-    fn legend(&self) -> Markup {
-        html! { p.legend { @for line in &self.lines { span { span class={ "swatch " (line.class) } {} (line.label) }
-        " " } } }
+    /// Draws the names in rows below the chart, each behind a piece of its line; also gives the height of the rows.
+    fn legend(&self) -> (Markup, f64) {
+        let (mut x, mut row, mut places) = (0.0, 1.0, Vec::new());
+        for line in &self.lines {
+            let width = PIECE + label_width(&line.label, FONT) + 10.0;
+            if x > 0.0 && x + width > WIDTH {
+                (x, row) = (0.0, row + 1.0);
+            }
+            places.push((x, HEIGHT + ROW * row));
+            x += width;
+        }
+        let names = html! { @for (index, (line, (x, y))) in self.lines.iter().zip(places).enumerate() {
+            path.line.(line.class) d={ "M" (px(x)) " " (px(y - 4.0)) "h" (px(PIECE - 6.0)) }
+                stroke-dasharray=[self.dash(index)] {}
+            text.label x=(px(x + PIECE)) y=(px(y)) font-size=(FONT) { (line.label) }
+        } };
+        (names, ROW * row + 4.0)
     }
 }

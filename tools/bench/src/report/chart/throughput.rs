@@ -1,10 +1,8 @@
 //! A chart of the throughput of a group's stores.
 
-use maud::Markup;
-
 use super::{
     bars::{Bar, Bars},
-    frame::WIDTH,
+    frame::{Chart, WIDTH},
 };
 use crate::{
     report::{group::Group, number, palette, series::Series},
@@ -12,27 +10,27 @@ use crate::{
 };
 
 /// Bars of the medians, with whiskers for the range of the rounds, and a line that marks the ideal.
-pub(crate) fn throughput(group: &Group) -> Markup {
+pub(super) fn throughput(group: &Group) -> Chart {
     let alone = group.series.iter().all(|series| series.store == palette::HARNESS);
     let shown = group.series.iter().filter(|series| alone || series.store != palette::HARNESS);
     let bars = shown.map(|series| bar(group, series)).collect();
     let mark = group.ideal().map(|ideal| (ideal, format!("ideal {}", number::rate(ideal))));
-    Bars { title: format!("Throughput: {}", group.title()), width: WIDTH, bars, mark, ticks: Some(number::tick) }.svg()
+    let bars = Bars { width: WIDTH, bars, reach: 0.0, mark, ticks: Some(number::tick) };
+    Chart {
+        size: bars.size(),
+        what: "Operations a second".to_owned(),
+        of: group.title(),
+        note: "median, whiskers over the rounds, multiple of ours",
+        description: bars.description(),
+        body: bars.body(),
+    }
 }
 
 fn bar(group: &Group, series: &Series) -> Bar {
-    let (label, class) = (series.label.clone(), palette::class(&series.store));
-    if let Some((ending, error)) = series.failure() {
-        let tip = format!("{label}: {ending}{}", error.map_or(String::new(), |error| format!(": {error}")));
-        return Bar {
-            label,
-            class,
-            text: ending,
-            instead: Some(error.unwrap_or("no error was told").to_owned()),
-            tip,
-            ..Bar::default()
-        };
+    if let Some(failed) = failed(series) {
+        return failed;
     }
+    let (label, class) = (series.label.clone(), palette::class(&series.store));
     let value = series.median(RowRecord::throughput);
     let rounds = series.counted().len();
     let ratio = group.ratio(series).map(number::times);
@@ -44,4 +42,13 @@ fn bar(group: &Group, series: &Series) -> Bar {
     let times = ratio.as_ref().map_or(String::new(), |ratio| format!(" ({ratio})"));
     let tip = format!("{label}: {text}{times}, median of {rounds}{ends}{doubts}");
     Bar { label, class, value, range, text, aside: ratio, doubt: series.doubt().map(str::to_owned), tip, instead: None }
+}
+
+/// The error in place of a bar, if no round ended well.
+pub(super) fn failed(series: &Series) -> Option<Bar> {
+    let (ending, error) = series.failure()?;
+    let label = series.label.clone();
+    let tip = format!("{label}: {ending}{}", error.map_or(String::new(), |error| format!(": {error}")));
+    let instead = Some(error.unwrap_or("no error was told").to_owned());
+    Some(Bar { label, class: palette::class(&series.store), text: ending, instead, tip, ..Bar::default() })
 }

@@ -1,5 +1,6 @@
 //! `ecotone-bench report`.
 
+mod plots;
 mod sample;
 mod xml;
 
@@ -17,7 +18,12 @@ struct Report {
 }
 
 fn bench(directory: &Path) -> (bool, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_ecotone-bench")).arg("report").arg(directory).output().unwrap();
+    bench_with(directory, &[])
+}
+
+fn bench_with(directory: &Path, options: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ecotone-bench"));
+    let output = command.arg("report").arg(directory).args(options).output().unwrap();
     (output.status.success(), String::from_utf8(output.stderr).unwrap())
 }
 
