@@ -29,7 +29,7 @@ use std::sync::{
 };
 
 use ecotone_substrate::{
-    Seq, bug,
+    bug,
     limits::MAX_RECORD,
     memory::{CacheComponents, Component, Memory, Share, gather},
 };
