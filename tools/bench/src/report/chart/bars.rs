@@ -165,7 +165,7 @@ impl Bars {
         html! { line.whisker x1=(low) x2=(high) y1=(px(middle)) y2=(px(middle)) {} (cap(&low)) (cap(&high)) }
     }
 
-    /// Draws the mark across each bar; one line through all would cross the text.
+    /// Draws the mark across each bar. One line through all would cross the text.
     fn mark(&self, value: f64, text: &str, axis: &Axis, bottom: f64) -> Markup {
         let Measures { font, row, bar: height } = self.measures();
         let font = font - 1.0;
@@ -178,7 +178,8 @@ impl Bars {
             x if x + half > self.width => (self.width, "end"),
             x => (x, "middle"),
         };
-        let rows = (0..self.bars.len()).map(|index| bottom - row * index as f64 - 5.0);
+        let drawn = self.bars.iter().rev().enumerate().filter(|(_, bar)| bar.instead.is_none());
+        let rows = drawn.map(|(index, _)| bottom - row * index as f64 - 5.0);
         html! {
             @for lower in rows {
                 rect.mark x=(px(x - 1.5)) width="3" y=(px(lower - height - 3.0)) height=(px(height + 6.0)) {}
