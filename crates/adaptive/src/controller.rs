@@ -31,9 +31,6 @@ use super::{
 
 /// Nanoseconds between two ticks in a keyspace that is scanned: short against a workload phase of seconds.
 const TICK: u64 = 100_000_000;
-/// The next choice waits this many times as long as the last choice took of a processor. A choice walks over all
-/// scanned ranges, which may be many.
-const CHOICE_PAUSE_FACTOR: u64 = 32;
 /// Nanoseconds of one step of a pause. A pause occupies a background worker that other jobs may need.
 const PAUSE_STEP_NS: u64 = 10_000_000;
 
@@ -72,8 +69,6 @@ struct State {
     under_way: Option<Task>,
     /// The range of keys that got hints since the policy began to choose.
     hinted_meanwhile: Option<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Time of the next choice by the policy.
-    next_choice_at: u64,
     /// Pause time left, in nanoseconds.
     pause_ns: u64,
     /// The last few finished tasks.
@@ -216,11 +211,10 @@ impl Controller {
     fn step(&self) -> Result<bool> {
         let Some(keyspace) = self.keyspace.get().and_then(Weak::upgrade) else { return Ok(false) };
         keyspace.check_live()?;
-        let Some(mut task) = self.next(keyspace.lsm()) else { return Ok(false) };
         if self.throttle() {
-            self.requeue(task);
             return Ok(true);
         }
+        let Some(mut task) = self.next(keyspace.lsm()) else { return Ok(false) };
         let (ended, cpu_ns) = task.step(keyspace.lsm(), self.split, || self.shared.clock.now());
         match ended {
             Ok(()) => self.count(task.target),
@@ -258,7 +252,7 @@ impl Controller {
             (state.hot_bounds, state.ticks) = (None, state.ticks + 1);
             state.task.take()
         });
-        let is_late = lsm.stall_fraction() > 0.0 || lsm.has_waiting_memtables() || now < state.next_choice_at;
+        let is_late = lsm.stall_fraction() > 0.0 || lsm.has_waiting_memtables();
         if state.under_way.is_some() || is_late || self.share == 0 {
             return state.under_way.clone();
         }
@@ -269,14 +263,12 @@ impl Controller {
         self.choose(&policy, lsm)
     }
 
-    /// Lets the policy choose a task, and sets when it may choose again. A hint that overlaps the task and came
-    /// meanwhile cancels it.
+    /// Lets the policy choose a task. A hint that overlaps the task and came meanwhile cancels it.
     fn choose(&self, policy: &Policy, lsm: &Lsm) -> Option<Task> {
         let begun = self.shared.clock.processor();
         let task = policy.choose(lsm, self.split, self.shared.memory.budget() as u64);
-        let took = self.shared.clock.processor().saturating_sub(begun);
+        self.add_pause(self.shared.clock.processor().saturating_sub(begun));
         let mut state = self.state.lock();
-        state.next_choice_at = self.shared.clock.now() + CHOICE_PAUSE_FACTOR * took;
         let hinted_meanwhile = state.hinted_meanwhile.take();
         let is_over =
             |task: &Task| hinted_meanwhile.is_some_and(|(lower, upper)| task.overlaps_range(&lower, upper.as_deref()));

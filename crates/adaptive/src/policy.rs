@@ -87,13 +87,14 @@ impl Policy {
         self.hints.parts(lower, upper).iter().all(|(.., hint)| *hint != Hint::WriteMostly)
     }
 
-    /// A conversion that gives space back, in an idle keyspace: of the smallest paged range whose tables mostly delete
-    /// what its pages hold.
+    /// A conversion that gives space back, in an idle keyspace: of a paged range whose tables mostly delete what its
+    /// pages hold.
     fn reclaim(&self, lsm: &Lsm, split: Split) -> Option<Task> {
         let range_sizes = lsm.range_sizes();
-        let ranges = range_sizes.mostly_deleted().filter(|(lower, upper)| self.may_be_pages(lower, upper));
-        let sized = ranges.map(|range| (range_sizes.conversion_size(split, range.0, range.1).bytes, range));
-        let (_, (lower, upper)) = sized.filter(|(bytes, _)| *bytes > 0).min_by_key(|(bytes, _)| *bytes)?;
+        let is_left = |(lower, upper): &(&[u8], &[u8])| {
+            self.may_be_pages(lower, upper) && range_sizes.conversion_size(split, lower, upper).bytes > 0
+        };
+        let (lower, upper) = range_sizes.mostly_deleted().find(is_left)?;
         Some(Task::convert(lsm, split, ConversionReason::Idle, (lower.to_vec(), upper.to_vec())))
     }
 

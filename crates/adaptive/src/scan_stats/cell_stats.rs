@@ -10,6 +10,8 @@ const COLD: f64 = 0.25;
 /// conversion would be far below the cost just before the next conversion, if scans began to lose with a burst of
 /// writes.
 const RECENT_WEIGHT: f64 = 255.0 / 256.0;
+/// A cell with a lower peak of scans does not become cold.
+const MIN_SCANS: f64 = 25.0;
 
 /// Statistics of one cell. Times are nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +73,7 @@ impl Default for CellStats {
 }
 
 impl CellStats {
-    /// Records a scan and its read cost.
+    /// Records a scan, which lost so much.
     pub(super) fn scan(&mut self, read_cost: f64) {
         self.scans += 1.0;
         self.scans_since_flush += 1.0;
@@ -157,14 +159,9 @@ impl CellStats {
         self.peak_scans = self.scans;
     }
 
-    /// Whether it has far fewer scans than at its peak.
-    pub(super) fn has_fallen(&self) -> bool {
-        self.scans < COLD * self.peak_scans
-    }
-
-    /// The most scans that it had at a time.
-    pub(super) fn peak_scans(&self) -> f64 {
-        self.peak_scans
+    /// Whether scans have left it.
+    pub(super) fn is_cold(&self) -> bool {
+        self.peak_scans > MIN_SCANS && self.scans < COLD * self.peak_scans
     }
 
     /// The cell is in tables again.
@@ -253,15 +250,18 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_scans_have_left_has_fallen_once_it_was_hot() {
+    fn a_cell_that_scans_have_left_is_cold_as_soon_as_it_was_hot() {
         let mut account = converted(500, 0.0);
-        assert!(!account.has_fallen());
+        assert!(!account.is_cold());
         account.fade(0.5);
-        assert!(!account.has_fallen());
+        assert!(!account.is_cold());
         account.fade(0.4);
-        assert!(account.has_fallen());
+        assert!(account.is_cold());
         account.leave();
-        assert!(!account.has_fallen() && !account.was_converted());
+        assert!(!account.is_cold() && !account.was_converted());
+        let mut rare = converted(10, 0.0);
+        rare.fade(0.01);
+        assert!(!rare.is_cold());
     }
 
     #[test]

@@ -53,42 +53,36 @@ impl Cells {
         self.0.iter_mut().for_each(|cell| cell.account.fade(part));
     }
 
-    /// Divides cells with a large share of the scans or of the read cost, the largest first, and joins neighbours with
-    /// a small share of both. Scans tell where the hot set is. The read cost tells where it ends once the rest of it is
-    /// converted. If there are too many cells, a larger share takes the place of a smaller one, so a hot set that moves
-    /// is followed at once.
+    /// Scans that began in all cells, and the read cost of all cells.
+    fn sums(&self) -> (f64, f64) {
+        let accounts = self.0.iter().map(|cell| &cell.account);
+        accounts
+            .fold((0.0, 0.0), |(scans, read_cost), account| (scans + account.scans(), read_cost + account.read_cost()))
+    }
+
+    /// Divides cells with a large share of the scans or of the read cost, and joins neighbours with a small share of
+    /// both. Scans tell where the hot set is. The read cost tells where it ends once the rest of it is converted.
     pub(super) fn divide(&mut self) {
-        let all = Shares::of(&self.0);
+        let (scans, read_cost) = self.sums();
+        self.join((scans * JOINED, read_cost * JOINED));
+        for at in (0..self.0.len()).rev() {
+            let account = &self.0[at].account;
+            let is_large = account.scans() > scans * DIVIDED || account.read_cost() > read_cost * DIVIDED;
+            let upper = (is_large && self.0.len() < MOST).then(|| self.0[at].split()).flatten();
+            self.0.splice(at + 1..at + 1, upper);
+        }
+    }
+
+    fn join(&mut self, (scans, read_cost): (f64, f64)) {
         self.0.dedup_by(|upper, lower| {
-            let joins = all.joint(lower, upper).is_some_and(|share| share <= JOINED);
+            let (one, other) = (&upper.account, &lower.account);
+            let is_small = one.scans() + other.scans() <= scans && one.read_cost() + other.read_cost() <= read_cost;
+            let joins = is_small && one.was_converted() == other.was_converted();
             if joins {
                 lower.account.join(&upper.account);
             }
             joins
         });
-        let shares = self.0.iter().map(|cell| (all.share(&cell.account), cell.lower.clone()));
-        let mut large: Vec<_> = shares.filter(|(share, _)| *share > DIVIDED).collect();
-        large.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        for (share, lower) in large {
-            if self.0.len() == MOST && !self.join_least(&all, share / 2.0) {
-                return;
-            }
-            // Smaller ones may have been joined.
-            let Ok(at) = self.0.binary_search_by(|cell| cell.lower.cmp(&lower)) else { continue };
-            let upper = self.0[at].split();
-            self.0.splice(at + 1..at + 1, upper);
-        }
-    }
-
-    /// Joins the neighbours with the least share, if it is below `most`. False if there are none.
-    fn join_least(&mut self, all: &Shares, most: f64) -> bool {
-        let pairs = self.0.windows(2).enumerate();
-        let joint = pairs.filter_map(|(at, pair)| Some((all.joint(&pair[0], &pair[1])?, at)));
-        let least = joint.min_by(|(one, _), (other, _)| one.total_cmp(other));
-        let Some((_, at)) = least.filter(|(share, _)| *share < most) else { return false };
-        let upper = self.0.remove(at + 1);
-        self.0[at].account.join(&upper.account);
-        true
     }
 
     /// Number of cells.
@@ -122,36 +116,6 @@ impl Cells {
         let start = self.0.partition_point(|cell| cell.lower.as_slice() <= lower).saturating_sub(1);
         let end = self.0.partition_point(|cell| cell.lower.as_slice() < upper);
         start..end.max(start + 1)
-    }
-}
-
-/// Sums over all cells, of which cells have shares.
-struct Shares {
-    scans: f64,
-    read_cost: f64,
-}
-
-impl Shares {
-    fn of(cells: &[Cell]) -> Shares {
-        let accounts = || cells.iter().map(|cell| &cell.account);
-        Shares { scans: accounts().map(CellStats::scans).sum(), read_cost: accounts().map(CellStats::read_cost).sum() }
-    }
-
-    /// The share of a cell in the scans or in the read cost, whichever is larger.
-    fn share(&self, account: &CellStats) -> f64 {
-        self.largest(account.scans(), account.read_cost())
-    }
-
-    /// The share of two cells together. `None` if one was converted and the other was not.
-    fn joint(&self, one: &Cell, other: &Cell) -> Option<f64> {
-        let (one, other) = (&one.account, &other.account);
-        let is_alike = one.was_converted() == other.was_converted();
-        is_alike.then(|| self.largest(one.scans() + other.scans(), one.read_cost() + other.read_cost()))
-    }
-
-    fn largest(&self, scans: f64, read_cost: f64) -> f64 {
-        let share = |part: f64, all: f64| if all > 0.0 { part / all } else { 0.0 };
-        share(scans, self.scans).max(share(read_cost, self.read_cost))
     }
 }
 
@@ -223,7 +187,7 @@ mod tests {
         let number = |key: &[u8]| u32::from_be_bytes(key.try_into().unwrap());
         assert!(number(lower) > 28_000 && number(upper.unwrap()) < 33_000, "{lower:?} {upper:?}");
         let scans: f64 = cells.row(within).iter().map(|cell| cell.account.scans()).sum();
-        assert!(scans > 0.85 * Shares::of(&cells.0).scans);
+        assert!(scans > 0.85 * cells.sums().0);
     }
 
     #[test]
@@ -245,7 +209,7 @@ mod tests {
         let mut cells = Cells::default();
         scanned(&mut cells, random, 300);
         assert!(is_sound(&cells) && cells.len() > 40, "{}", cells.len());
-        assert!((0..cells.len()).all(|cell| cells.get(cell).account.scans() < 0.1 * Shares::of(&cells.0).scans));
+        assert!((0..cells.len()).all(|cell| cells.get(cell).account.scans() < 0.1 * cells.sums().0));
     }
 
     #[test]
@@ -262,39 +226,13 @@ mod tests {
         assert_eq!(cells.within(&long, &[8]).len(), 1);
     }
 
-    /// Seconds of a hundred scans, of which 95 begin within a hot range and lose nothing once it is converted.
-    fn scan_hot(cells: &mut Cells, hot: u32, seconds: u32, is_converted: bool) {
-        for number in 0..100 * seconds {
-            let from = if number % 20 == 0 { random(number) } else { hot + random(number) % 128 };
-            cells.record(&key(from), if is_converted && number % 20 > 0 { 0.0 } else { 1000.0 });
-            if number % 100 == 99 {
-                cells.fade((-1.0 / 600.0_f64).exp());
-                cells.divide();
-            }
-        }
-    }
-
-    /// Ranges that were hot fill all cells for minutes.
-    #[test]
-    fn a_new_hot_range_takes_the_place_of_an_old_one() {
-        let mut cells = Cells::default();
-        for hot in [10_000, 30_000, 50_000] {
-            scan_hot(&mut cells, hot, 10, false);
-            let within = cells.within(&key(hot), &key(hot + 128));
-            assert!(within.len() >= 4, "{within:?} of {}", cells.len());
-            cells.row(within).iter_mut().for_each(|cell| cell.account.convert(1000.0, true));
-            scan_hot(&mut cells, hot, 300, true);
-            assert!(is_sound(&cells));
-        }
-    }
-
     #[test]
     fn what_is_divided_and_joined_again_keeps_its_waste() {
         let mut cells = Cells::default();
         scanned(&mut cells, random, 50);
         let read_cost = |cells: &Cells| cells.0.iter().map(|cell| cell.account.read_cost()).sum::<f64>();
         let before = read_cost(&cells);
-        while cells.join_least(&Shares::of(&cells.0), f64::INFINITY) {}
+        cells.join((f64::INFINITY, f64::INFINITY));
         assert_eq!(cells.len(), 1);
         assert!((read_cost(&cells) - before).abs() < 1e-6 * before);
     }

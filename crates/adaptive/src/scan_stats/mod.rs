@@ -21,8 +21,6 @@ const MAX_TICK_NS: u64 = 1_000_000_000;
 /// renting until the rent is twice the price loses at most three times as much as a choice that knows the future.
 const PAYBACK_FACTOR: f64 = 2.0;
 
-/// A range with a lower peak of scans does not become cold.
-const MIN_SCANS: f64 = 100.0;
 /// Share of all scans that the hot set has to include. It is below 1 because the cells at both ends of a hot range
 /// reach far beyond the range.
 const HOT_SHARE: f64 = 15.0 / 16.0;
@@ -126,19 +124,15 @@ impl ScanStats {
         Some((account.read_cost(), account.backoff() * conversion_cost(lower, upper)?))
     }
 
-    /// Ranges that scans have left, whether they are pages or tables: adjacent cells whose scans have fallen, with
-    /// enough scans together at their peaks.
+    /// Ranges that scans have left, whether they are pages or tables.
     pub(super) fn cold(&self) -> impl Iterator<Item = KeyRange> {
-        let account = |cell: usize| &self.cells.get(cell).account;
+        let is_cold = |cell: usize| self.cells.get(cell).account.is_cold();
         let mut cells = 0..self.cells.len();
-        let rows = iter::from_fn(move || {
-            let first = cells.find(|cell| account(*cell).has_fallen())?;
-            let end = cells.find(|cell| !account(*cell).has_fallen()).unwrap_or(self.cells.len());
-            Some(first..end)
-        });
-        let had_scans =
-            move |row: &Range<usize>| row.clone().map(|cell| account(cell).peak_scans()).sum::<f64>() > MIN_SCANS;
-        rows.filter(had_scans).map(|row| self.cells.key_range(&row))
+        iter::from_fn(move || {
+            let first = cells.find(|cell| is_cold(*cell))?;
+            let end = cells.find(|cell| !is_cold(*cell)).unwrap_or(self.cells.len());
+            Some(self.cells.key_range(&(first..end)))
+        })
     }
 
     /// Bytes of the smallest set of cells in which nearly all scans began. `bytes` gives the size of a range.
@@ -363,21 +357,6 @@ mod tests {
         };
         let hot = scan_stats.hot_bytes(bytes);
         assert!((900..1100).contains(&hot), "{hot}");
-    }
-
-    /// The scans of a range are spread over many cells.
-    #[test]
-    fn a_range_that_scans_have_left_is_cold_if_it_had_scans_enough() {
-        for (seconds, is_cold) in [(4, true), (1, false)] {
-            let (mut scan_stats, mut now) = (ScanStats::default(), 0);
-            scan(&mut scan_stats, &mut now, seconds, (20_000, 1000));
-            let (from, to) = (20_000u32.to_be_bytes(), 21_000u32.to_be_bytes());
-            scan_stats.converted(&from, &to, (20e6, true));
-            scan(&mut scan_stats, &mut now, 1200, (50_000, 1000));
-            let cold: Vec<_> = scan_stats.cold().map(numbers).collect();
-            let is_found = cold.iter().any(|(lower, upper)| *lower < 20_500 && 20_500 < *upper);
-            assert_eq!(is_found, is_cold, "{cold:?}");
-        }
     }
 
     fn bounds(scan_stats: &ScanStats) -> Vec<u32> {
