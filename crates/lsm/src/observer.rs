@@ -16,6 +16,8 @@ pub struct ScanReport<'p> {
     pub records: u64,
     /// Older records of the same keys that it passed over.
     pub hidden: u64,
+    /// Disk requests for the oldest run or level, if the stretch has no pages.
+    pub main: u64,
     /// Runs and levels besides the one that the scan read most of, or besides the pages.
     pub sources: u64,
     /// Disk requests for these.

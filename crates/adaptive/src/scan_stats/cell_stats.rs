@@ -11,7 +11,7 @@ const COLD: f64 = 0.25;
 /// writes.
 const RECENT_WEIGHT: f64 = 255.0 / 256.0;
 /// A cell with a lower peak of scans does not become cold.
-const MIN_SCANS: f64 = 25.0;
+const MIN_SCANS: f64 = 100.0;
 
 /// Statistics of one cell. Times are nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +20,8 @@ pub(super) struct CellStats {
     scans: f64,
     peak_scans: f64,
     read_cost: f64,
+    /// What the scans would have lost to pages, which fades as well.
+    page_overhead: f64,
     /// Weighted number and read cost of the recent scans.
     recent: (f64, f64),
     /// Highest mean cost of a scan, which fades.
@@ -63,6 +65,7 @@ impl Default for CellStats {
             scans: 0.0,
             peak_scans: 0.0,
             read_cost: 0.0,
+            page_overhead: 0.0,
             recent,
             peak_cost_per_scan: 0.0,
             scans_since_flush: 0.0,
@@ -73,11 +76,12 @@ impl Default for CellStats {
 }
 
 impl CellStats {
-    /// Records a scan, which lost so much.
-    pub(super) fn scan(&mut self, read_cost: f64) {
+    /// Records a scan: what it lost, and what it would have lost to pages.
+    pub(super) fn scan(&mut self, (read_cost, page_overhead): (f64, f64)) {
         self.scans += 1.0;
         self.scans_since_flush += 1.0;
         self.read_cost += read_cost;
+        self.page_overhead += page_overhead;
         self.recent = (self.recent.0 * RECENT_WEIGHT + 1.0, self.recent.1 * RECENT_WEIGHT + read_cost);
         if let Some(last_conversion) = &mut self.last_conversion {
             last_conversion.saved += (self.peak_cost_per_scan - read_cost).max(0.0);
@@ -89,6 +93,7 @@ impl CellStats {
         self.peak_scans = self.peak_scans.max(self.scans);
         self.scans *= part;
         self.read_cost *= part;
+        self.page_overhead *= part;
         self.peak_cost_per_scan = self.cost_per_scan().max(self.peak_cost_per_scan * part);
     }
 
@@ -101,6 +106,11 @@ impl CellStats {
     /// What scans have lost, faded.
     pub(super) fn read_cost(&self) -> f64 {
         self.read_cost
+    }
+
+    /// What scans would have lost to pages, faded.
+    pub(super) fn page_overhead(&self) -> f64 {
+        self.page_overhead
     }
 
     /// Scans that began in the cell, faded.
@@ -155,7 +165,7 @@ impl CellStats {
         let begun = self.last_conversion.as_ref().filter(|last_conversion| !last_conversion.is_whole);
         let (paid, saved) = begun.map_or((0.0, 0.0), |last_conversion| (last_conversion.cost, last_conversion.saved));
         self.last_conversion = Some(LastConversion { cost: paid + cost, saved, is_whole });
-        self.read_cost = 0.0;
+        (self.read_cost, self.page_overhead) = (0.0, 0.0);
         self.peak_scans = self.scans;
     }
 
@@ -182,6 +192,7 @@ impl CellStats {
         self.scans_since_flush /= 2.0;
         self.peak_scans /= 2.0;
         self.read_cost /= 2.0;
+        self.page_overhead /= 2.0;
         self.recent = (self.recent.0 / 2.0, self.recent.1 / 2.0);
         if let Some(LastConversion { cost, saved, .. }) = &mut self.last_conversion {
             *cost /= 2.0;
@@ -196,6 +207,7 @@ impl CellStats {
         self.scans_since_flush += other.scans_since_flush;
         self.peak_scans += other.peak_scans;
         self.read_cost += other.read_cost;
+        self.page_overhead += other.page_overhead;
         self.recent = (self.recent.0 + other.recent.0, self.recent.1 + other.recent.1);
         self.peak_cost_per_scan = self.peak_cost_per_scan.max(other.peak_cost_per_scan);
         self.backoff = self.backoff.max(other.backoff);
@@ -212,9 +224,9 @@ mod tests {
     /// Converted once; then so many scans lose this much each.
     fn converted(scans: u32, read_cost: f64) -> CellStats {
         let mut account = CellStats::default();
-        (0..10).for_each(|_| account.scan(100.0));
+        (0..10).for_each(|_| account.scan((100.0, 0.0)));
         account.convert(1000.0, true);
-        (0..scans).for_each(|_| account.scan(read_cost));
+        (0..scans).for_each(|_| account.scan((read_cost, 0.0)));
         account
     }
 
@@ -226,7 +238,7 @@ mod tests {
             account.convert(1000.0, true);
             assert_eq!(account.backoff(), times);
         }
-        (0..6).for_each(|_| account.scan(0.0));
+        (0..6).for_each(|_| account.scan((0.0, 0.0)));
         assert_eq!(account.backoff(), 32.0);
         assert_eq!((converted(6, 0.0).backoff(), converted(6, 90.0).backoff()), (1.0, 2.0));
     }
@@ -234,15 +246,15 @@ mod tests {
     #[test]
     fn what_is_absorbed_place_by_place_is_judged_when_the_last_one_is() {
         let mut account = CellStats::default();
-        (0..10).for_each(|_| account.scan(100.0));
+        (0..10).for_each(|_| account.scan((100.0, 0.0)));
         account.convert(600.0, false);
-        (0..5).for_each(|_| account.scan(100.0));
+        (0..5).for_each(|_| account.scan((100.0, 0.0)));
         assert_eq!((account.backoff(), account.read_cost()), (1.0, 500.0));
         account.convert(400.0, true);
         assert_eq!(account.backoff(), 2.0, "of 1000 nothing is saved yet");
-        (0..4).for_each(|_| account.scan(0.0));
+        (0..4).for_each(|_| account.scan((0.0, 0.0)));
         assert_eq!(account.backoff(), 2.0);
-        (0..2).for_each(|_| account.scan(0.0));
+        (0..2).for_each(|_| account.scan((0.0, 0.0)));
         assert_eq!(account.backoff(), 1.0);
         account.convert(600.0, false);
         account.leave();
@@ -259,7 +271,7 @@ mod tests {
         assert!(account.is_cold());
         account.leave();
         assert!(!account.is_cold() && !account.was_converted());
-        let mut rare = converted(10, 0.0);
+        let mut rare = converted(50, 0.0);
         rare.fade(0.01);
         assert!(!rare.is_cold());
     }

@@ -1,4 +1,4 @@
-//! The key space divided into cells, finer where more scans begin or more is lost (adaptive.md, "Scan
+//! The key space divided into cells, finer where scans lose more, or where more scans begin (adaptive.md, "Scan
 //! statistics").
 
 use std::{mem, ops::Range};
@@ -10,8 +10,8 @@ pub(crate) type KeyRange = (Vec<u8>, Option<Vec<u8>>);
 
 /// Maximum number of cells.
 pub(super) const MOST: usize = 128;
-/// A cell with more than the first share of all scans, or of all read cost, is divided. Two neighbours with less than
-/// the second share of both together are joined.
+/// A cell with more than the first share of all read cost is divided. Two neighbours with less than the second share
+/// together are joined.
 const DIVIDED: f64 = 1.0 / 64.0;
 const JOINED: f64 = 1.0 / 512.0;
 /// Start keys that a cell remembers, and bytes of each.
@@ -40,8 +40,9 @@ impl Default for Cells {
 }
 
 impl Cells {
-    /// Records a scan that began at a key. `lost` is what it lost, in nanoseconds.
-    pub(super) fn record(&mut self, from: &[u8], lost: f64) {
+    /// Records a scan that began at a key. `lost` is what it lost, in nanoseconds, or 1 where only scans are counted;
+    /// and what it would have lost to pages.
+    pub(super) fn record(&mut self, from: &[u8], lost: (f64, f64)) {
         let cell = self.0.partition_point(|cell| cell.lower.as_slice() <= from).saturating_sub(1);
         let cell = &mut self.0[cell];
         cell.account.scan(lost);
@@ -53,31 +54,27 @@ impl Cells {
         self.0.iter_mut().for_each(|cell| cell.account.fade(part));
     }
 
-    /// Scans that began in all cells, and the read cost of all cells.
-    fn sums(&self) -> (f64, f64) {
-        let accounts = self.0.iter().map(|cell| &cell.account);
-        accounts
-            .fold((0.0, 0.0), |(scans, read_cost), account| (scans + account.scans(), read_cost + account.read_cost()))
+    /// Read cost of all cells.
+    pub(super) fn read_cost(&self) -> f64 {
+        self.0.iter().map(|cell| cell.account.read_cost()).sum()
     }
 
-    /// Divides cells with a large share of the scans or of the read cost, and joins neighbours with a small share of
-    /// both. Scans tell where the hot set is. The read cost tells where it ends once the rest of it is converted.
+    /// Divides cells with a large share of the read cost, and joins neighbours with a small one.
     pub(super) fn divide(&mut self) {
-        let (scans, read_cost) = self.sums();
-        self.join((scans * JOINED, read_cost * JOINED));
+        let read_cost = self.read_cost();
+        self.join(read_cost * JOINED);
         for at in (0..self.0.len()).rev() {
-            let account = &self.0[at].account;
-            let is_large = account.scans() > scans * DIVIDED || account.read_cost() > read_cost * DIVIDED;
-            let upper = (is_large && self.0.len() < MOST).then(|| self.0[at].split()).flatten();
-            self.0.splice(at + 1..at + 1, upper);
+            let is_large = self.0.len() < MOST && self.0[at].account.read_cost() > read_cost * DIVIDED;
+            if let Some(upper) = is_large.then(|| self.0[at].split()).flatten() {
+                self.0.insert(at + 1, upper);
+            }
         }
     }
 
-    fn join(&mut self, (scans, read_cost): (f64, f64)) {
+    fn join(&mut self, most: f64) {
         self.0.dedup_by(|upper, lower| {
-            let (one, other) = (&upper.account, &lower.account);
-            let is_small = one.scans() + other.scans() <= scans && one.read_cost() + other.read_cost() <= read_cost;
-            let joins = is_small && one.was_converted() == other.was_converted();
+            let is_alike = upper.account.was_converted() == lower.account.was_converted();
+            let joins = is_alike && upper.account.read_cost() + lower.account.read_cost() < most;
             if joins {
                 lower.account.join(&upper.account);
             }
@@ -161,7 +158,7 @@ mod tests {
     /// Rounds of a hundred scans, with a division after each.
     fn scanned(cells: &mut Cells, keys: impl Fn(u32) -> u32, rounds: u32) {
         for round in 0..rounds {
-            (0..100).for_each(|scan| cells.record(&key(keys(round * 100 + scan)), 1000.0));
+            (0..100).for_each(|scan| cells.record(&key(keys(round * 100 + scan)), (1000.0, 0.0)));
             cells.divide();
         }
     }
@@ -186,8 +183,8 @@ mod tests {
         let (lower, upper) = cells.bounds(&within);
         let number = |key: &[u8]| u32::from_be_bytes(key.try_into().unwrap());
         assert!(number(lower) > 28_000 && number(upper.unwrap()) < 33_000, "{lower:?} {upper:?}");
-        let scans: f64 = cells.row(within).iter().map(|cell| cell.account.scans()).sum();
-        assert!(scans > 0.85 * cells.sums().0);
+        let read_cost: f64 = cells.row(within).iter().map(|cell| cell.account.read_cost()).sum();
+        assert!(read_cost > 0.85 * cells.read_cost());
     }
 
     #[test]
@@ -209,7 +206,7 @@ mod tests {
         let mut cells = Cells::default();
         scanned(&mut cells, random, 300);
         assert!(is_sound(&cells) && cells.len() > 40, "{}", cells.len());
-        assert!((0..cells.len()).all(|cell| cells.get(cell).account.scans() < 0.1 * cells.sums().0));
+        assert!((0..cells.len()).all(|cell| cells.get(cell).account.read_cost() < 0.1 * cells.read_cost()));
     }
 
     #[test]
@@ -219,7 +216,7 @@ mod tests {
         for number in 0..2000u32 {
             long.truncate(100);
             long.extend_from_slice(&key(random(number)));
-            cells.record(&long, 1.0);
+            cells.record(&long, (1.0, 0.0));
             cells.divide();
         }
         assert!(is_sound(&cells) && cells.len() <= 2);
@@ -230,10 +227,9 @@ mod tests {
     fn what_is_divided_and_joined_again_keeps_its_waste() {
         let mut cells = Cells::default();
         scanned(&mut cells, random, 50);
-        let read_cost = |cells: &Cells| cells.0.iter().map(|cell| cell.account.read_cost()).sum::<f64>();
-        let before = read_cost(&cells);
-        cells.join((f64::INFINITY, f64::INFINITY));
+        let read_cost = cells.read_cost();
+        cells.join(f64::INFINITY);
         assert_eq!(cells.len(), 1);
-        assert!((read_cost(&cells) - before).abs() < 1e-6 * before);
+        assert!((cells.read_cost() - read_cost).abs() < 1e-6 * read_cost);
     }
 }

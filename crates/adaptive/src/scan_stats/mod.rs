@@ -1,5 +1,5 @@
 //! Scan statistics: how often scans start in a range, and how much they lose there by reading several runs. The key
-//! space is divided into cells, finer where more scans start. The policy asks here which ranges are candidates for a
+//! space is divided into cells, finer where scans lose more. The policy asks here which ranges are candidates for a
 //! conversion, which are hot, and which have become cold (adaptive.md, "Scan statistics" and "Cost model" and
 //! "Back-off" and "Converting to tables").
 
@@ -38,15 +38,20 @@ const MAX_HOT_RANGES: usize = 8;
 #[derive(Debug, Clone, Default)]
 pub(super) struct ScanStats {
     cells: Cells,
+    /// Start keys of all scans, whatever the scans lost: each counts as a cost of 1. `cells` does not resolve ranges
+    /// that lose nothing.
+    starts: Cells,
     ticked_at: u64,
     /// Whether there were scans since the last tick.
     is_used: bool,
 }
 
 impl ScanStats {
-    /// Records a scan that began at a key. `lost` is what it lost, in nanoseconds.
-    pub(super) fn record(&mut self, from: &[u8], lost: f64) {
+    /// Records a scan that began at a key. `lost` is what it lost, and what it would have lost to pages, in
+    /// nanoseconds.
+    pub(super) fn record(&mut self, from: &[u8], lost: (f64, f64)) {
         self.cells.record(from, lost);
+        self.starts.record(from, (1.0, 0.0));
         self.is_used = true;
     }
 
@@ -55,8 +60,10 @@ impl ScanStats {
     pub(super) fn tick(&mut self, now: u64) {
         let passed = now.saturating_sub(mem::replace(&mut self.ticked_at, now)).min(MAX_TICK_NS);
         let passed = if mem::take(&mut self.is_used) { passed as f64 } else { 0.0 };
-        self.cells.fade((-passed / DECAY_NS).exp());
-        self.cells.divide();
+        for cells in [&mut self.cells, &mut self.starts] {
+            cells.fade((-passed / DECAY_NS).exp());
+            cells.divide();
+        }
     }
 
     /// Adjacent cells whose read cost exceeds the cost of converting them, best ratio first. `conversion_cost` gives
@@ -87,6 +94,13 @@ impl ScanStats {
     /// Whether scans of a range have lost enough for its conversion cost and the fixed cost.
     pub(super) fn exceeds_threshold(&self, lower: &[u8], upper: &[u8], conversion_cost: (f64, f64)) -> bool {
         self.of(lower, upper).1 >= self.threshold(lower, upper, conversion_cost)
+    }
+
+    /// The same for a conversion to pages, which adds a read overhead for scans.
+    pub(super) fn exceeds_page_threshold(&self, lower: &[u8], upper: &[u8], conversion_cost: (f64, f64)) -> bool {
+        let page_overhead =
+            self.cells.within(lower, upper).map(|cell| self.cells.get(cell).account.page_overhead()).sum::<f64>();
+        self.of(lower, upper).1 - page_overhead >= self.threshold(lower, upper, conversion_cost)
     }
 
     /// Read cost of a row of cells, as a multiple of its conversion cost.
@@ -156,7 +170,7 @@ impl ScanStats {
             return Vec::new();
         }
         let bounds = rows.into_iter().flat_map(|row| {
-            let (lower, upper) = self.cells.key_range(&(row[0]..row[row.len() - 1] + 1));
+            let (lower, upper) = self.starts.key_range(&(row[0]..row[row.len() - 1] + 1));
             iter::once(lower).chain(upper)
         });
         bounds.filter(|bound| !bound.is_empty()).collect()
@@ -165,11 +179,11 @@ impl ScanStats {
     /// The cells in which scans began, the densest first, with scans and bytes of each; and the number of them that
     /// have nearly all scans.
     fn densest(&self, bytes: impl Fn(KeyRange) -> u64) -> (Vec<(usize, f64, u64)>, usize) {
-        let scans = |cell: &usize| self.cells.get(*cell).account.scans();
-        let all = (0..self.cells.len()).map(|cell| scans(&cell)).sum::<f64>();
-        let of = |cell: usize| (cell, scans(&cell), bytes(self.cells.key_range(&(cell..cell + 1))));
+        let scans = |cell: &usize| self.starts.get(*cell).account.scans();
+        let all = (0..self.starts.len()).map(|cell| scans(&cell)).sum::<f64>();
+        let of = |cell: usize| (cell, scans(&cell), bytes(self.starts.key_range(&(cell..cell + 1))));
         let mut cells: Vec<_> =
-            (0..self.cells.len()).filter(|cell| scans(cell) > NEGLIGIBLE_SHARE * all).map(of).collect();
+            (0..self.starts.len()).filter(|cell| scans(cell) > NEGLIGIBLE_SHARE * all).map(of).collect();
         // Compares one quotient per cell: rounded products of two cells would be no total order. The quotient is
         // infinite without bytes.
         cells.sort_by(|(_, scans, bytes), (_, other, others)| {
@@ -280,7 +294,7 @@ mod tests {
     fn scan(scan_stats: &mut ScanStats, now: &mut u64, seconds: u32, (lower, keys): (u32, u32)) {
         for second in 0..seconds {
             (0..100).for_each(|scan| {
-                scan_stats.record(&(lower + random(second * 100 + scan) % keys).to_be_bytes(), 10_000.0)
+                scan_stats.record(&(lower + random(second * 100 + scan) % keys).to_be_bytes(), (10_000.0, 4000.0))
             });
             *now += SECOND;
             scan_stats.tick(*now);
@@ -317,7 +331,12 @@ mod tests {
         assert_eq!(scan_stats.candidates(0.0, |_, _| None).next(), None, "there is nothing to absorb");
         let (from, to) = (&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes());
         assert_eq!(scan_stats.threshold(from, to, (20e6, 1000.0)), 40_002_000.0);
-        assert!(scan_stats.exceeds_threshold(from, to, (28e6, 0.0)));
+        // Of the 60 ms lost, 24 would be lost to pages as well.
+        assert!(
+            scan_stats.exceeds_threshold(from, to, (28e6, 0.0))
+                && !scan_stats.exceeds_page_threshold(from, to, (28e6, 0.0))
+        );
+        assert!(scan_stats.exceeds_page_threshold(from, to, (15e6, 0.0)));
         scan_stats.converted(&lower.to_be_bytes(), &upper.to_be_bytes(), (20e6, true));
         assert_eq!(worth(&scan_stats, 1000.0, 20_000.0), None);
     }
@@ -346,7 +365,7 @@ mod tests {
         for second in 0..400 {
             for scan in 0..100 {
                 let key = 20_000 + random(second * 100 + scan) % 1000;
-                scan_stats.record(&key.to_be_bytes(), if key < 20_250 { 0.0 } else { 10_000.0 });
+                scan_stats.record(&key.to_be_bytes(), if key < 20_250 { (0.0, 0.0) } else { (10_000.0, 0.0) });
             }
             now += SECOND;
             scan_stats.tick(now);

@@ -282,22 +282,23 @@ impl ScanEnd {
             (Direction::Down, Bound::Included(key) | Bound::Excluded(key)) if records > 0 => key.clone(),
             _ => sought,
         };
-        let (mut sources, mut reads, mut most, mut has_pages) = (0, 0, 0, false);
+        let (mut sources, mut reads, mut most, mut main, mut has_pages) = (0, 0, 0, 0, false);
         for layer in self.stored.sources() {
             match layer {
                 SortedRunIterator::Tables(stored) => {
                     sources += 1;
-                    reads += stored.reads();
-                    most = most.max(stored.reads());
+                    main = stored.reads();
+                    reads += main;
+                    most = most.max(main);
                 }
-                SortedRunIterator::Pages(_) => has_pages = true,
+                SortedRunIterator::Pages(_) => (has_pages, main) = (true, 0),
             }
         }
         if !has_pages && sources > 0 {
             sources -= 1;
             reads -= most;
         }
-        observer.on_scan(&ScanReport { from: &from, records, hidden: self.stored.hidden(), sources, reads });
+        observer.on_scan(&ScanReport { from: &from, records, hidden: self.stored.hidden(), main, sources, reads });
     }
 
     /// Takes the limit if no record is left before it.
