@@ -119,7 +119,11 @@ impl Batch {
         }
         drop(spaces);
         let targets: Vec<TargetedOperation<'_>> = self.writes.iter().map(Write::target).collect();
-        self.database.write_batch(&targets, self.durability.or(self.of_handles))
+        match self.durability.or(self.of_handles) {
+            Some(durability) => self.database.write_batch(&targets, durability),
+            // It has no writes.
+            None => Ok(()),
+        }
     }
 
     fn push(&mut self, keyspace: sealed::Named<'_>, key: Vec<u8>, value: Option<Vec<u8>>) {

@@ -104,7 +104,8 @@ impl Database {
         self.open.drop_keyspace(name)
     }
 
-    /// Starts an empty batch.
+    /// Starts an empty batch. It is as durable as the strongest handle that its writes name, unless
+    /// [`Batch::durability`] sets something else.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;

@@ -66,7 +66,8 @@ pub fn unknown<'a>(engine: &str, name: &str, known: impl IntoIterator<Item = &'a
     Error::Invalid(format!("the {engine} engine has no option {name:?}; it has {known}"))
 }
 
-/// The settings of the options that differ from the defaults.
+/// The settings of the options that differ from the defaults. The others are not stored before the keyspace is first
+/// written to, so a new default would change keyspaces of older versions: it needs an option of a new name.
 pub fn differing<const N: usize>(values: [(&str, String); N], defaults: [(&str, String); N]) -> Settings {
     let differing = values.into_iter().zip(defaults).filter(|(value, default)| value != default);
     differing.map(|((name, value), _)| (name.to_owned(), value)).collect()

@@ -123,14 +123,13 @@ impl DatabaseState {
     }
 
     /// Writes several operations as one: they are recovered whole or not at all.
-    pub(crate) fn write_batch(&self, targets: &[TargetedOperation<'_>], durability: Option<Durability>) -> Result<()> {
+    pub(crate) fn write_batch(&self, targets: &[TargetedOperation<'_>], durability: Durability) -> Result<()> {
         let Some(first) = targets.first() else { return Ok(()) };
         if targets.iter().any(|target| target.space.logged != first.space.logged) {
             return Err(Error::Invalid(
                 "a batch cannot mix logged and unlogged keyspaces; commit one batch for each".into(),
             ));
         }
-        let durability = durability.unwrap_or(first.space.default_durability(self.durability));
         self.begin_writing_to(first.space, durability)?;
         targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
         let targets = &*without_noops(targets);
@@ -239,12 +238,14 @@ fn try_apply<'a>(target: TargetedOperation<'_>, lock: impl Fn() -> Option<Stripe
     target.space.lazy.open_for_write()?;
     let Some(locked) = lock() else { return Ok(Some(false)) };
     let arrival = target.arrive();
-    if target.space.engine().try_apply(target.operation)? {
+    let applied = target.space.engine().try_apply(target.operation);
+    if matches!(applied, Ok(true)) {
         return Ok(Some(true));
     }
     drop(arrival);
     locked.unchanged();
-    Ok(None)
+    debug_assert!(applied.is_err() || target.space.latch_free().is_none(), "it applies every write so");
+    applied.map(|_| None)
 }
 
 /// Applies the write throttle of each target keyspace, once per keyspace.

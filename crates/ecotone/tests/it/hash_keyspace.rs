@@ -7,7 +7,7 @@ use ecotone::{
 };
 use ecotone_testkit::sim::{Crash, SimStorage};
 
-use crate::mixed::{hash_options, hashed, hashed_unlogged, open, ordered, ordered_unlogged};
+use crate::mixed::{hash_options, hashed, hashed_unlogged, open, open_with, ordered, ordered_unlogged};
 
 fn all(keyspace: &HashKeyspace) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut records = keyspace.iter().collect::<Result<Vec<_>>>().unwrap();
@@ -66,6 +66,20 @@ fn a_batch_is_as_durable_as_the_strongest_handle_that_it_names() {
     assert!(!commit(false, None));
     assert!(!commit(true, Some(Durability::Buffered)));
     assert!(commit(false, Some(Durability::Sync)));
+}
+
+/// A handle begins with the durability of the database.
+#[test]
+fn a_batch_of_buffered_handles_is_buffered_in_a_database_that_syncs() {
+    let database = open_with(&SimStorage::new(1), Durability::Sync);
+    let ordered = ordered(&database);
+    ordered.insert("a", "1").unwrap();
+    for (handle, is_synced) in [(ordered.durability(Durability::Buffered), false), (ordered, true)] {
+        let mut batch = database.batch();
+        batch.insert(&handle, "b", "2");
+        batch.commit().unwrap();
+        assert_eq!(database.stats().log.synced >= database.stats().log.tail, is_synced);
+    }
 }
 
 #[test]

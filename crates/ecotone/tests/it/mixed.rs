@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, Engine, HashKeyspace, HashKeyspaceOptions, Keyspace, KeyspaceOptions,
+    Database, Durability, Engine, HashKeyspace, HashKeyspaceOptions, Keyspace, KeyspaceOptions,
     internal::{Components, tree::TreeFamily},
     limits,
 };
@@ -13,9 +13,13 @@ use ecotone_testkit::{
 };
 
 pub(crate) fn open(disk: &SimStorage) -> Database {
+    open_with(disk, Durability::Buffered)
+}
+
+pub(crate) fn open_with(disk: &SimStorage, durability: Durability) -> Database {
     let families = vec![Arc::new(TreeFamily::default()) as _, Arc::new(TinyHashed) as _];
     let parts = Components { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
-    Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap()
+    Database::builder("simulated").memory_budget(limits::MIN_BUDGET).durability(durability).open_parts(parts).unwrap()
 }
 
 pub(crate) fn hash_options() -> HashKeyspaceOptions {

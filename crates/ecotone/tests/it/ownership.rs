@@ -112,6 +112,9 @@ fn what_an_unlogged_keyspace_cannot_promise_is_an_error() {
     let mut batch = database.batch().durability(Durability::Sync);
     batch.insert(&ordered, "b", "3");
     is_invalid(batch.commit(), "unlogged");
+    let mut batch = database.batch();
+    batch.insert(&ordered.durability(Durability::Sync), "b", "3");
+    is_invalid(batch.commit(), "unlogged");
     assert_eq!(ordered.get("b").unwrap().as_deref(), Some(&b"2"[..]), "nothing was written");
 
     is_invalid(database.keyspace("ordered", KeyspaceOptions::default().engine(Engine::Tree)).map(drop), "is unlogged");
