@@ -394,7 +394,7 @@ pub trait Recover {
     fn replay_structure(&self, seq: Seq, body: &[u8]) -> Result<()>;
     /// The structure is as the log left it, and the log accepts records. Operations follow.
     fn structure_recovered(&self) -> Result<()>;
-    /// Reapplies an operation from the log. May write out, as [`admit`](Self::admit) may.
+    /// Reapplies an operation from the log. May write out, as [`admit`](Engine::admit) may.
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()>;
     /// Replay is over; everything may be used.
     fn recovered(&self) -> Result<()> {

@@ -169,13 +169,13 @@ fn compacted(keyspace: fn(&Database) -> HashKeyspace) {
             (0..COUNT).step_by(10).for_each(|number| keyspace.remove(number.to_be_bytes()).unwrap());
             check(&keyspace, round);
         }
-        let [compactions, folds] = ["compactions", "base_merges"].map(|name| counter(&keyspace, name));
-        assert!(compactions > 10 && folds > 1, "{compactions} compactions, {folds} folds");
         // Background work lags behind the writers.
         let behind = || counter(&keyspace, "hot_log_bytes") > BYTES / 2 || database.stats().background_jobs > 0;
         while behind() {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
+        let [compactions, folds] = ["compactions", "base_merges"].map(|name| counter(&keyspace, name));
+        assert!(compactions > 10 && folds > 1, "{compactions} compactions, {folds} folds");
         println!("{:?}", keyspace.stats());
         drop(keyspace);
         database.close().unwrap();
