@@ -191,7 +191,8 @@ impl BackgroundController {
         let mut tries = if self.in_vain.load(Ordering::Relaxed) < TRIES { TRIES } else { 1 };
         loop {
             self.files.check_live()?;
-            // Read before work starts, since a running step may be the last.
+            // Read before work starts, since a running step may be the last. A job counts as busy until it has ended,
+            // which costs one more wait.
             let before = self.steps.load(Ordering::Acquire);
             let saves = self.is_busy(&Work::SAVING);
             self.begin();

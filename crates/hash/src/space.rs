@@ -1,5 +1,4 @@
-//! The space that operations take: what an operation says that lacks some, and the size in which memory is taken
-//! (hash-protocol.md, invariant 10).
+//! The space that an operation lacks, and the unit in which memory is taken (hash-protocol.md, invariant 10).
 
 use ecotone_sys::{chunk::Size, primitive::unless_checked};
 

@@ -31,7 +31,7 @@ struct Run<W> {
 
 impl CoalescedJob {
     /// Calls for the job: schedules it, unless it waits for a thread already. If it runs, it runs again afterwards.
-    /// `work` may call for its own job.
+    /// `work` may call for its own job. All calls of a job give the same work: that of the first one is run again.
     pub fn request(
         &self,
         scheduler: &Arc<Scheduler>,
@@ -74,7 +74,7 @@ impl<W: Fn() + Send + 'static> Run<W> {
             *state = if again { State::Scheduled } else { State::Idle };
             again
         };
-        if let Some(scheduler) = self.scheduler.upgrade().filter(|_| again) {
+        if again && let Some(scheduler) = self.scheduler.upgrade() {
             self.schedule(&scheduler);
         }
     }

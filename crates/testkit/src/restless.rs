@@ -1,4 +1,4 @@
-//! A restless adaptive engine: each flush also converts a random range, and flushes write random ranges to pages. So
+//! A restless adaptive engine: most flushes also convert a random range, and flushes write random ranges to pages. So
 //! short histories have ranges in all shapes (adaptive-protocol.md, "Proofs").
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use ecotone_tree::TreeFamily;
 #[derive(Debug)]
 pub struct RestlessFamily(AdaptiveFamily);
 
-/// An adaptive keyspace that converts a random range at each flush.
+/// An adaptive keyspace that converts a random range at most flushes.
 #[derive(Debug)]
 struct Restless {
     keyspace: Arc<AdaptiveKeyspace>,
@@ -45,6 +45,10 @@ impl RestlessFamily {
 }
 
 /// With some probability, converts or reactivates a range between two random bounds of tables and paged ranges.
+///
+/// # Errors
+///
+/// Those of a conversion, but for want of space or memory, or in a keyspace that was dropped.
 pub fn stir(keyspace: &LsmKeyspace, split: Split, clock: &dyn Clock) -> Result<()> {
     let (chance, bounds) = (clock.random(), keyspace.bounds());
     let at = |number: u64| bounds.get((number % bounds.len().max(1) as u64) as usize);
@@ -89,6 +93,7 @@ impl ScanObserver for RestlessObserver {
         if !self.inner.yields_to_writers() || !self.tosses_heads() {
             return self.inner.select_for_pages(flush_candidates);
         }
+        // For the observer this is a flush without candidates.
         self.inner.select_for_pages(Vec::new());
         flush_candidates.retain(|_| self.tosses_heads());
         flush_candidates

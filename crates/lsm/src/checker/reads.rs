@@ -1,5 +1,5 @@
-//! Checked reads: after a read, the read checker compares its result, and all layers that have the
-//! key, with the writes that it has recorded (adaptive-protocol.md, "The read checker").
+//! Checked reads: after a read, the read checker compares its result, and all layers that have the key, with the writes
+//! that it has recorded (adaptive-protocol.md, "The read checker").
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     cache::table_reader::TableReader,
     checker::{ObservedLayers, ObservedRecord, ReadChecker, cursor::CheckedCursor},
     read::multi_get::find_many,
-    store::{Lsm, ReadObserver},
+    store::{KeyRecords, Lsm, ReadObserver},
     version::SortedRun,
 };
 
@@ -56,11 +56,11 @@ impl ReadObserver for ReadChecker {
         Box::new(CheckedCursor::new(cursor, self))
     }
 
-    fn on_key(&self, key: &[u8], records: &[Vec<Option<&[u8]>>; 3]) {
-        let [above, tables, pages] =
-            records.each_ref().map(|records| records.iter().map(|value| ObservedRecord::new(*value, None)).collect());
-        let pages: Vec<ObservedRecord> = pages;
-        let below = pages.into_iter().next().filter(|_| !tables.is_empty());
+    fn on_key(&self, key: &[u8], records: &KeyRecords<'_>) {
+        let observed = |value: &Option<&[u8]>| ObservedRecord::new(*value, None);
+        let above = records.memtables.iter().map(observed).collect();
+        let tables: Vec<ObservedRecord> = records.tables.iter().map(observed).collect();
+        let below = records.pages.first().map(observed).filter(|_| !tables.is_empty());
         self.check_order(key, &ObservedLayers { above, tables, below });
     }
 }

@@ -16,7 +16,7 @@ enum Where {
 /// A banned text, where it is banned, the files that are excepted, and what to do.
 type Rule = (&'static str, Where, &'static [&'static str], &'static str);
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 12] = [
     ("dbg!(", Where::Everywhere, &[], "remove it"),
     ("todo!(", Where::Everywhere, &[], "write it now: there are no stubs"),
     ("unimplemented!(", Where::Everywhere, &[], "write it now: there are no stubs"),
@@ -31,18 +31,6 @@ const RULES: [Rule; 14] = [
     ("process::exit", Where::Libraries, &[], "return an error: only a program ends itself"),
     ("Instant::now", Where::Libraries, &["crates/substrate/src/clock.rs"], "ask the Clock that was injected"),
     ("SystemTime::now", Where::Libraries, &["crates/substrate/src/clock.rs"], "ask the Clock that was injected"),
-    (
-        "cfg!(feature",
-        Where::Libraries,
-        &["crates/sys/src/primitive/sizes.rs"],
-        "take the constants of models from `ecotone_sys::primitive`",
-    ),
-    (
-        "cfg!(any(feature",
-        Where::Libraries,
-        &["crates/sys/src/primitive/sizes.rs"],
-        "take the constants of models from `ecotone_sys::primitive`",
-    ),
     ("thread::spawn", Where::Libraries, &["crates/sys/src/primitive/orders.rs"], "give the work to the Scheduler"),
     ("thread::Builder", Where::Libraries, &["crates/substrate/src/scheduler.rs"], "give the work to the Scheduler"),
     (
@@ -80,6 +68,22 @@ fn banned_calls() {
                 banned.map(|(number, _)| source.finding(number, format!("`{call}` is banned here: {instead}"))),
             );
         }
+    }
+    report(findings);
+}
+
+#[test]
+fn constants_of_models_come_from_primitive() {
+    let mut findings = Vec::new();
+    let is_elsewhere =
+        |source: &&Source| Where::Libraries.holds(source) && source.path != "crates/sys/src/primitive/sizes.rs";
+    for source in rust().iter().filter(is_elsewhere) {
+        let found = source.code().filter(|(_, line)| line.contains("cfg!(") && line.contains("feature"));
+        findings.extend(
+            found.map(|(number, _)| {
+                source.finding(number, "take the constants of models from `ecotone_sys::primitive`")
+            }),
+        );
     }
     report(findings);
 }

@@ -1,4 +1,4 @@
-//! What a request tells the cache: its keyspace, its purpose, and the write.
+//! The parts of a request to the cache: its keyspace, its purpose, and the write.
 
 use ecotone_engine::superseded::SupersededReports;
 use ecotone_substrate::Seq;

@@ -1,4 +1,4 @@
-//! How a forecast divides time, and what it tells of itself.
+//! The epochs of a forecast, and its statistics.
 
 use super::kind::ForecastKind;
 

@@ -82,13 +82,13 @@ impl Group {
         }
     }
 
-    /// The other parameters, in words.
+    /// The parameters that the title lacks, in words.
     pub(crate) fn description(&self) -> String {
-        self.facts().join(" · ")
+        self.labels().join(" · ")
     }
 
-    /// The other parameters, each in words.
-    pub(crate) fn facts(&self) -> Vec<String> {
+    /// The parameters that the title lacks, each in words.
+    pub(crate) fn labels(&self) -> Vec<String> {
         let parameters = &self.parameters;
         let durability = parameters.durability.as_deref().map(|durability| format!("durability {durability}"));
         let parts = [

@@ -23,7 +23,7 @@ use crate::{
         merging_iterator::{MergingIterator, RecordIterator},
         sorted_run_iterator::SortedRunIterator,
     },
-    store::{Lsm, ReadObserver},
+    store::{KeyRecords, Lsm, ReadObserver},
     version::Version,
 };
 
@@ -190,18 +190,19 @@ impl ScanEnd {
         }
     }
 
-    /// Shows the records of the present key. Those of pages are older than tables of the current version alone, and a
-    /// batch may be older than what was flushed since.
+    /// Shows the records of the present key. A record of a page is shown only if the version is current: after a
+    /// conversion it may be younger than a table of an old version. A batch may be older than what was flushed since.
     fn show_key(&self, lsm: &Lsm, observer: &dyn ReadObserver) {
         let Some((key, _)) = self.record_with_tombstones() else { return };
         let copied = self.batch.first().filter(|(copied, _)| *copied == key);
-        let mut records = [copied.map(|(_, value)| value).into_iter().collect(), Vec::new(), Vec::new()];
+        let memtables = copied.map(|(_, value)| value).into_iter().collect();
+        let mut records = KeyRecords { memtables, ..KeyRecords::default() };
         let is_current = self.version.as_ref().is_some_and(|before| Arc::ptr_eq(before, &lsm.version()));
         for (source, (_, value)) in self.stored.sources().iter().filter_map(|source| Some((source, source.record()?))) {
             let met = Some(value).filter(|_| source.key() == Some(key));
             match source {
-                SortedRunIterator::Tables(_) => records[1].extend(met),
-                SortedRunIterator::Pages(_) => records[2].extend(met.filter(|_| is_current)),
+                SortedRunIterator::Tables(_) => records.tables.extend(met),
+                SortedRunIterator::Pages(_) => records.pages.extend(met.filter(|_| is_current)),
             }
         }
         observer.on_key(key, &records);

@@ -1,4 +1,4 @@
-//! What the dirty index knows of records.
+//! How the dirty index reaches records.
 
 use super::{super::handle::Address, entry::Key};
 

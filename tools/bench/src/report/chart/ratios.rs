@@ -68,14 +68,14 @@ fn chart(panels: &[Panel], base: &str) -> Chart {
 /// The parameters that all panels have.
 fn shared(panels: &[Panel]) -> Vec<String> {
     let (first, others) = panels.split_first().expect("a chart has a panel");
-    first.facts.iter().filter(|fact| others.iter().all(|panel| panel.facts.contains(fact))).cloned().collect()
+    first.labels.iter().filter(|label| others.iter().all(|panel| panel.labels.contains(label))).cloned().collect()
 }
 
 /// The ratios of one measurement.
 struct Panel {
     name: String,
     /// The parameters, in words.
-    facts: Vec<String>,
+    labels: Vec<String>,
     bars: Bars,
 }
 
@@ -89,10 +89,10 @@ impl Panel {
         if bars.iter().filter(|bar| bar.value.is_some()).count() < 2 {
             return None;
         }
-        let facts = facts(group, &name);
+        let labels = labels(group, &name);
         Some(Panel {
             name,
-            facts,
+            labels,
             bars: Bars { width: PANEL, bars, reach: 0.0, mark: Some((1.0, "1×".to_owned())), ticks: None },
         })
     }
@@ -109,7 +109,7 @@ impl Panel {
 
     /// The parameters that other panels do not have.
     fn own(&self, shared: &[String]) -> String {
-        let own = self.facts.iter().filter(|fact| !shared.contains(fact));
+        let own = self.labels.iter().filter(|label| !shared.contains(label));
         own.map(String::as_str).collect::<Vec<_>>().join(" · ")
     }
 
@@ -156,11 +156,11 @@ fn workload(group: &Group) -> String {
 }
 
 /// The parameters in words. The distribution of a load says nothing.
-fn facts(group: &Group, name: &str) -> Vec<String> {
+fn labels(group: &Group, name: &str) -> Vec<String> {
     let first = match &group.parameters.cell {
         Some(_) => group.title(),
         None => group.distribution(),
     };
     let first = Some(first).filter(|first| name != "load" && !first.is_empty());
-    first.into_iter().chain(group.facts()).collect()
+    first.into_iter().chain(group.labels()).collect()
 }
