@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use ecotone_engine::record_cache::RecordCache;
+use ecotone_engine::{record_cache::RecordCache, superseded::SupersededReports};
 use ecotone_substrate::{
     Seq,
     memory::{Component, Memory},
@@ -64,7 +64,14 @@ impl Fixture {
         let _stripe = self.stripe.lock();
         let ready = &mut || Words::new(self.memory.lease(Size::Frame, 0).expect("the model needs little"));
         let pin = self.current.pin();
-        self.current.load(&pin).active().apply(HASH, KEY, Some(&[seq as u8]), seq, ready);
+        self.current.load(&pin).active().apply(
+            HASH,
+            KEY,
+            Some(&[seq as u8]),
+            seq,
+            ready,
+            &SupersededReports::default(),
+        );
     }
 
     fn read(&self) -> Option<Seq> {
@@ -306,7 +313,14 @@ impl Crowd {
         let reservation = self.admit(key);
         {
             let pin = self.current.pin();
-            self.current.load(&pin).active().apply(HASH, key, Some(b"1"), 1, &mut || self.slabs.take());
+            self.current.load(&pin).active().apply(
+                HASH,
+                key,
+                Some(b"1"),
+                1,
+                &mut || self.slabs.take(),
+                &SupersededReports::default(),
+            );
         }
         self.slabs.release(reservation);
     }

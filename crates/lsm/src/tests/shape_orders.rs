@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ecotone_engine::job_lock::JobLock;
+use ecotone_engine::{job_lock::JobLock, superseded::SupersededReports};
 use ecotone_substrate::{
     Seq,
     lock_rank::LockRank,
@@ -127,7 +127,14 @@ impl Fixture {
         {
             let ready = &mut || Words::new(self.memory.lease(Size::Frame, 0).expect("the model needs little"));
             let pin = self.current.pin();
-            self.current.load(&pin).active().apply(1, KEY, Some(&[value]), Seq::from(value), ready);
+            self.current.load(&pin).active().apply(
+                1,
+                KEY,
+                Some(&[value]),
+                Seq::from(value),
+                ready,
+                &SupersededReports::default(),
+            );
         }
         {
             let _structure = self.state.lock();
