@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use ecotone_engine::{
     option_value,
-    options::{self, SWITCH, Settings, differing, number, one_of, switch},
+    options::{self, EngineOptions, SWITCH, number, one_of, switch},
 };
 use ecotone_substrate::{
     Result,
@@ -73,8 +73,6 @@ impl Default for HashOptions {
 const WITHOUT_COPIES: u8 = 1 << 7;
 
 impl HashOptions {
-    const NAMES: [&str; 4] = ["disk", "hot_disk", "compaction", "read_cache"];
-
     /// Sets [`disk`](field@Self::disk).
     pub fn disk(self, bytes: u64) -> Self {
         HashOptions { disk: Some(bytes), ..self }
@@ -99,15 +97,8 @@ impl HashOptions {
     ///
     /// # Errors
     /// If there is no such option, or the value is out of its range.
-    pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
-        match name {
-            "disk" => self.disk = Some(number((name, value), "a number of bytes", &DISK)?),
-            "hot_disk" => self.hot_disk = number((name, value), "a number of bytes", &HOT_DISK)?,
-            "compaction" => self.compaction = value.parse()?,
-            "read_cache" => self.read_cache = one_of(name, value, &SWITCH)?,
-            _ => return Err(options::unknown("hash", name, Self::NAMES)),
-        }
-        Ok(self)
+    pub fn set(self, name: &str, value: &str) -> Result<Self> {
+        EngineOptions::set(self, name, value)
     }
 
     /// Checks that each option is in its range.
@@ -115,31 +106,7 @@ impl HashOptions {
     /// # Errors
     /// If one is not; the error names it and the range.
     pub fn check(&self) -> Result<()> {
-        Self::parse(&self.settings()).map(drop)
-    }
-
-    /// The options that differ from the defaults, by name, as [`set`](Self::set) takes them.
-    #[doc(hidden)]
-    pub fn settings(&self) -> Settings {
-        differing(self.values(), Self::default().values())
-    }
-
-    /// Parses settings. An option that is not named keeps its default.
-    ///
-    /// # Errors
-    /// Those of [`set`](Self::set).
-    #[doc(hidden)]
-    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
-        settings.iter().try_fold(Self::default(), |options, (name, value)| options.set(name, value))
-    }
-
-    fn values(&self) -> [(&'static str, String); 4] {
-        [
-            ("disk", self.disk.map_or(String::new(), |bytes| bytes.to_string())),
-            ("hot_disk", self.hot_disk.to_string()),
-            ("compaction", self.compaction.to_string()),
-            ("read_cache", switch(self.read_cache)),
-        ]
+        EngineOptions::check(self)
     }
 
     /// Appends the options to a root.
@@ -160,6 +127,28 @@ impl HashOptions {
             return r.fail("there is no such kind of compaction");
         };
         Ok(HashOptions { disk, hot_disk, compaction, read_cache: how & WITHOUT_COPIES == 0 })
+    }
+}
+
+impl EngineOptions for HashOptions {
+    fn set(mut self, name: &str, value: &str) -> Result<Self> {
+        match name {
+            "disk" => self.disk = Some(number((name, value), "a number of bytes", &DISK)?),
+            "hot_disk" => self.hot_disk = number((name, value), "a number of bytes", &HOT_DISK)?,
+            "compaction" => self.compaction = value.parse()?,
+            "read_cache" => self.read_cache = one_of(name, value, &SWITCH)?,
+            _ => return Err(options::unknown("hash", name, &self.values())),
+        }
+        Ok(self)
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("disk", self.disk.map_or(String::new(), |bytes| bytes.to_string())),
+            ("hot_disk", self.hot_disk.to_string()),
+            ("compaction", self.compaction.to_string()),
+            ("read_cache", switch(self.read_cache)),
+        ]
     }
 }
 

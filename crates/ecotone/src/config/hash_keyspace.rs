@@ -1,5 +1,6 @@
 //! The creation options of hashed keyspaces.
 
+use ecotone_engine::options::EngineOptions;
 use ecotone_hash::HashOptions;
 
 use super::keyspace::CreateOptions;

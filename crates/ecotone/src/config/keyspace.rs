@@ -1,7 +1,7 @@
 //! The engine of an ordered keyspace, and the creation options of keyspaces.
 
 use ecotone_adaptive::AdaptiveOptions;
-use ecotone_engine::option_value;
+use ecotone_engine::{option_value, options::EngineOptions};
 use ecotone_lsm::LsmOptions;
 use ecotone_tree::TreeOptions;
 
