@@ -119,14 +119,13 @@ impl HashOptions {
     pub(super) fn decode(r: &mut Reader<'_>) -> std::result::Result<Self, Malformed> {
         let (start, disk, hot_disk) = (r.position(), r.u64()?, r.u64()?);
         let disk = Some(disk).filter(|bytes| *bytes > 0);
-        if disk.is_some_and(|bytes| !DISK.contains(&bytes)) || !HOT_DISK.contains(&hot_disk) {
-            return Err(Malformed::new(start, "an option of a hash keyspace is out of bounds"));
-        }
         let how = r.u8()?;
         let Some(compaction) = Compaction::ALL.get(usize::from(how & !WITHOUT_COPIES)).copied() else {
             return r.fail("there is no such kind of compaction");
         };
-        Ok(HashOptions { disk, hot_disk, compaction, read_cache: how & WITHOUT_COPIES == 0 })
+        let options = HashOptions { disk, hot_disk, compaction, read_cache: how & WITHOUT_COPIES == 0 };
+        let what = "an option of a hash keyspace is out of bounds";
+        options.check().map(|()| options).map_err(|_| Malformed::new(start, what))
     }
 }
 
@@ -187,6 +186,12 @@ mod tests {
             let mut bytes = Writer::new();
             options.encode(&mut bytes);
             assert_eq!(HashOptions::decode(&mut Reader::new(&bytes.finish())).unwrap(), options);
+        }
+        for options in [HashOptions::default().disk(1), HashOptions::default().hot_disk(u64::MAX)] {
+            let mut bytes = Writer::new();
+            options.encode(&mut bytes);
+            let malformed = HashOptions::decode(&mut Reader::new(&bytes.finish())).unwrap_err();
+            assert_eq!(malformed, Malformed::new(0, "an option of a hash keyspace is out of bounds"));
         }
     }
 }
