@@ -1,9 +1,12 @@
 //! Options of engines by name and value: the settings that command lines give and that the manifest stores. The options
 //! struct of each engine reads and writes its settings as [`EngineOptions`].
 
-use std::{fmt::Display, ops::RangeInclusive, str::FromStr};
+use std::{fmt::Display, ops::RangeInclusive, result, str::FromStr};
 
-use ecotone_substrate::{Error, Result};
+use ecotone_substrate::{
+    Error, Result,
+    codec::{Malformed, Reader},
+};
 
 /// Options by name and value.
 pub type Settings = Vec<(String, String)>;
@@ -86,6 +89,19 @@ pub fn number<T: FromStr + PartialOrd + Display>(
 pub fn one_of<T: Copy>(name: &str, value: &str, values: &[(&'static str, T)]) -> Result<T> {
     let found = values.iter().find(|(named, _)| *named == value).map(|(_, value)| *value);
     found.ok_or_else(|| refused(name, value, &list(values.iter().map(|(named, _)| *named), "or")))
+}
+
+/// The value of an option by its number on disk, which `r` has just read. `what` is the error if there is none.
+///
+/// # Errors
+/// If no value has this number.
+pub fn by_number<T: Copy>(
+    values: &[T],
+    number: u8,
+    r: &Reader<'_>,
+    what: &'static str,
+) -> result::Result<T, Malformed> {
+    values.get(usize::from(number)).map_or_else(|| r.fail(what), |value| Ok(*value))
 }
 
 /// The values of an option that is on or off.

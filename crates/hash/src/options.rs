@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use ecotone_engine::{
     option_value,
-    options::{self, EngineOptions, SWITCH, number, one_of, switch},
+    options::{self, EngineOptions, SWITCH, by_number, number, one_of, switch},
 };
 use ecotone_substrate::{
     Result,
@@ -120,9 +120,7 @@ impl HashOptions {
         let (start, disk, hot_disk) = (r.position(), r.u64()?, r.u64()?);
         let disk = Some(disk).filter(|bytes| *bytes > 0);
         let how = r.u8()?;
-        let Some(compaction) = Compaction::ALL.get(usize::from(how & !WITHOUT_COPIES)).copied() else {
-            return r.fail("there is no such kind of compaction");
-        };
+        let compaction = by_number(&Compaction::ALL, how & !WITHOUT_COPIES, r, "there is no such kind of compaction")?;
         let options = HashOptions { disk, hot_disk, compaction, read_cache: how & WITHOUT_COPIES == 0 };
         let what = "an option of a hash keyspace is out of bounds";
         options.check().map(|()| options).map_err(|_| Malformed::new(start, what))

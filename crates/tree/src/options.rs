@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use ecotone_engine::options::{self, EngineOptions, SWITCH, number, one_of, switch};
+use ecotone_engine::options::{self, EngineOptions, SWITCH, by_number, number, one_of, switch};
 use ecotone_substrate::{
     Result,
     codec::{Malformed, Reader, Writer},
@@ -102,24 +102,15 @@ impl TreeOptions {
 
     /// Appends the options to a root.
     pub(crate) fn encode(self, w: &mut Writer) {
-        w.u8(self.fill).u8(self.neighbours).u8(self.segment_pages).u8(match self.model {
-            Model::Optimal => 0,
-            Model::Greedy => 1,
-        });
-        w.u8(self.forecast as u8).u8(u8::from(self.record_cache));
+        w.u8(self.fill).u8(self.neighbours).u8(self.segment_pages);
+        w.u8(self.model as u8).u8(self.forecast as u8).u8(u8::from(self.record_cache));
     }
 
     /// Decodes the output of [`encode`](Self::encode).
     pub(crate) fn decode(r: &mut Reader<'_>) -> std::result::Result<Self, Malformed> {
         let (fill, neighbours, segment_pages) = (r.u8()?, r.u8()?, r.u8()?);
-        let model = match r.u8()? {
-            0 => Model::Optimal,
-            1 => Model::Greedy,
-            _ => return r.fail("the kind of model is not known"),
-        };
-        let Some(forecast) = ForecastKind::ALL.get(usize::from(r.u8()?)).copied() else {
-            return r.fail("the kind of forecast is not known");
-        };
+        let model = by_number(&Model::ALL, r.u8()?, r, "the kind of model is not known")?;
+        let forecast = by_number(&ForecastKind::ALL, r.u8()?, r, "the kind of forecast is not known")?;
         let record_cache = match r.u8()? {
             0 => false,
             1 => true,
