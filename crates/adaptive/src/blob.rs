@@ -1,5 +1,6 @@
 //! The engine checkpoint of an adaptive keyspace in the manifest (`docs/format/adaptive.md`, "Root").
 
+use ecotone_engine::options::by_number;
 use ecotone_lsm::{Split, manifest::PagedRanges};
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
@@ -43,8 +44,11 @@ impl Blob {
     pub fn decode(bytes: &[u8]) -> Result<Blob, Malformed> {
         let mut r = Reader::new(bytes);
         r.version(FORM)?;
-        let (split, page_fill) = (one_of(Split::ALL, &mut r)?, one_of(PageFill::ALL, &mut r)?);
-        let (insert, adapt) = (one_of(Insert::ALL, &mut r)?, r.u8()?);
+        let what = "an option of an adaptive keyspace is not known";
+        let split = by_number(&Split::ALL, r.u8()?, &r, what)?;
+        let page_fill = by_number(&PageFill::ALL, r.u8()?, &r, what)?;
+        let insert = by_number(&Insert::ALL, r.u8()?, &r, what)?;
+        let adapt = r.u8()?;
         if adapt > MOST_ADAPT {
             return r.fail("an adaptive keyspace adapts for more than all of the time");
         }
@@ -53,13 +57,5 @@ impl Blob {
         let (lsm, tree) = (r.prefixed(MAX_MANIFEST)?.to_vec(), r.prefixed(MAX_MANIFEST)?.to_vec());
         r.finish()?;
         Ok(Blob { options, paged_ranges, lsm, tree })
-    }
-}
-
-/// A value of an option, by its number.
-fn one_of<T: Copy, const N: usize>(values: [T; N], r: &mut Reader<'_>) -> Result<T, Malformed> {
-    match values.get(usize::from(r.u8()?)) {
-        Some(value) => Ok(*value),
-        None => r.fail("an option of an adaptive keyspace is not known"),
     }
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use ecotone_engine::contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared};
+use ecotone_engine::{
+    contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared},
+    options::EngineOptions,
+};
 use ecotone_lsm::{LsmFamily, deps::LsmDeps, manifest::LevelManifest, observer::ScanObserver};
 use ecotone_substrate::Result;
 use ecotone_tree::{Tree, TreeFamily, page_allocator::PageFile};

@@ -1,6 +1,6 @@
 //! Options of an adaptive keyspace: its own, and those of its tables and pages.
 
-use ecotone_engine::options::{self, Settings, differing};
+use ecotone_engine::options::{self, EngineOptions};
 use ecotone_lsm::{LsmOptions, Split};
 use ecotone_substrate::{Error, Result};
 use ecotone_tree::{PageFill, TreeOptions};
@@ -46,9 +46,6 @@ impl Default for AdaptiveOptions {
 }
 
 impl AdaptiveOptions {
-    /// The names of the engine's own options in settings.
-    const NAMES: [&str; 4] = ["adapt", "insert", "page_fill", "split"];
-
     /// Sets [`adapt`](field@Self::adapt).
     pub fn adapt(self, percent: u8) -> Self {
         AdaptiveOptions { adapt: percent, ..self }
@@ -84,20 +81,8 @@ impl AdaptiveOptions {
     ///
     /// # Errors
     /// If there is no such option, or the value is out of its range.
-    pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
-        match name {
-            "adapt" => self.adapt = percent(value)?,
-            "insert" => self.insert = value.parse()?,
-            "page_fill" => self.page_fill = value.parse()?,
-            "split" => self.split = value.parse()?,
-            _ if LsmOptions::NAMES.contains(&name) => self.lsm = self.lsm.set(name, value)?,
-            _ if TreeOptions::NAMES.contains(&name) => self.tree = self.tree.set(name, value)?,
-            _ => {
-                let known = Self::NAMES.into_iter().chain(LsmOptions::NAMES).chain(TreeOptions::NAMES);
-                return Err(options::unknown("adaptive", name, known));
-            }
-        }
-        Ok(self)
+    pub fn set(self, name: &str, value: &str) -> Result<Self> {
+        EngineOptions::set(self, name, value)
     }
 
     /// Checks that each option is in its range.
@@ -105,32 +90,33 @@ impl AdaptiveOptions {
     /// # Errors
     /// If one is not; the error names it and the range.
     pub fn check(&self) -> Result<()> {
-        Self::parse(&self.settings()).map(drop)
+        EngineOptions::check(self)
+    }
+}
+
+impl EngineOptions for AdaptiveOptions {
+    fn set(mut self, name: &str, value: &str) -> Result<Self> {
+        let knows = |values: Vec<(&str, String)>| values.iter().any(|(known, _)| *known == name);
+        match name {
+            "adapt" => self.adapt = percent(value)?,
+            "insert" => self.insert = value.parse()?,
+            "page_fill" => self.page_fill = value.parse()?,
+            "split" => self.split = value.parse()?,
+            _ if knows(self.lsm.values()) => self.lsm = self.lsm.set(name, value)?,
+            _ if knows(self.tree.values()) => self.tree = self.tree.set(name, value)?,
+            _ => return Err(options::unknown("adaptive", name, &self.values())),
+        }
+        Ok(self)
     }
 
-    /// The options that differ from the defaults, by name, as [`set`](Self::set) takes them.
-    #[doc(hidden)]
-    pub fn settings(&self) -> Settings {
-        let own = differing(self.values(), Self::default().values());
-        [own, self.lsm.settings(), self.tree.settings()].concat()
-    }
-
-    /// Parses settings. An option that is not named keeps its default.
-    ///
-    /// # Errors
-    /// Those of [`set`](Self::set).
-    #[doc(hidden)]
-    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
-        settings.iter().try_fold(Self::default(), |options, (name, value)| options.set(name, value))
-    }
-
-    fn values(&self) -> [(&'static str, String); 4] {
-        [
+    fn values(&self) -> Vec<(&'static str, String)> {
+        let own = vec![
             ("adapt", self.adapt.to_string()),
             ("insert", self.insert.to_string()),
             ("page_fill", self.page_fill.to_string()),
             ("split", self.split.to_string()),
-        ]
+        ];
+        [own, self.lsm.values(), self.tree.values()].concat()
     }
 }
 

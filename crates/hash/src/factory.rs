@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use ecotone_engine::contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory};
+use ecotone_engine::{
+    contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory},
+    options::EngineOptions,
+};
 use ecotone_substrate::{Result, storage::FileId};
 
 use super::{

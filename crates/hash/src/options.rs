@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use ecotone_engine::{
     option_value,
-    options::{self, SWITCH, Settings, differing, number, one_of, switch},
+    options::{self, EngineOptions, SWITCH, by_number, number, one_of, switch},
 };
 use ecotone_substrate::{
     Result,
@@ -73,8 +73,6 @@ impl Default for HashOptions {
 const WITHOUT_COPIES: u8 = 1 << 7;
 
 impl HashOptions {
-    const NAMES: [&str; 4] = ["disk", "hot_disk", "compaction", "read_cache"];
-
     /// Sets [`disk`](field@Self::disk).
     pub fn disk(self, bytes: u64) -> Self {
         HashOptions { disk: Some(bytes), ..self }
@@ -99,15 +97,8 @@ impl HashOptions {
     ///
     /// # Errors
     /// If there is no such option, or the value is out of its range.
-    pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
-        match name {
-            "disk" => self.disk = Some(number((name, value), "a number of bytes", &DISK)?),
-            "hot_disk" => self.hot_disk = number((name, value), "a number of bytes", &HOT_DISK)?,
-            "compaction" => self.compaction = value.parse()?,
-            "read_cache" => self.read_cache = one_of(name, value, &SWITCH)?,
-            _ => return Err(options::unknown("hash", name, Self::NAMES)),
-        }
-        Ok(self)
+    pub fn set(self, name: &str, value: &str) -> Result<Self> {
+        EngineOptions::set(self, name, value)
     }
 
     /// Checks that each option is in its range.
@@ -115,31 +106,7 @@ impl HashOptions {
     /// # Errors
     /// If one is not; the error names it and the range.
     pub fn check(&self) -> Result<()> {
-        Self::parse(&self.settings()).map(drop)
-    }
-
-    /// The options that differ from the defaults, by name, as [`set`](Self::set) takes them.
-    #[doc(hidden)]
-    pub fn settings(&self) -> Settings {
-        differing(self.values(), Self::default().values())
-    }
-
-    /// Parses settings. An option that is not named keeps its default.
-    ///
-    /// # Errors
-    /// Those of [`set`](Self::set).
-    #[doc(hidden)]
-    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
-        settings.iter().try_fold(Self::default(), |options, (name, value)| options.set(name, value))
-    }
-
-    fn values(&self) -> [(&'static str, String); 4] {
-        [
-            ("disk", self.disk.map_or(String::new(), |bytes| bytes.to_string())),
-            ("hot_disk", self.hot_disk.to_string()),
-            ("compaction", self.compaction.to_string()),
-            ("read_cache", switch(self.read_cache)),
-        ]
+        EngineOptions::check(self)
     }
 
     /// Appends the options to a root.
@@ -152,14 +119,33 @@ impl HashOptions {
     pub(super) fn decode(r: &mut Reader<'_>) -> std::result::Result<Self, Malformed> {
         let (start, disk, hot_disk) = (r.position(), r.u64()?, r.u64()?);
         let disk = Some(disk).filter(|bytes| *bytes > 0);
-        if disk.is_some_and(|bytes| !DISK.contains(&bytes)) || !HOT_DISK.contains(&hot_disk) {
-            return Err(Malformed::new(start, "an option of a hash keyspace is out of bounds"));
-        }
         let how = r.u8()?;
-        let Some(compaction) = Compaction::ALL.get(usize::from(how & !WITHOUT_COPIES)).copied() else {
-            return r.fail("there is no such kind of compaction");
-        };
-        Ok(HashOptions { disk, hot_disk, compaction, read_cache: how & WITHOUT_COPIES == 0 })
+        let compaction = by_number(&Compaction::ALL, how & !WITHOUT_COPIES, r, "there is no such kind of compaction")?;
+        let options = HashOptions { disk, hot_disk, compaction, read_cache: how & WITHOUT_COPIES == 0 };
+        let what = "an option of a hash keyspace is out of bounds";
+        options.check().map(|()| options).map_err(|_| Malformed::new(start, what))
+    }
+}
+
+impl EngineOptions for HashOptions {
+    fn set(mut self, name: &str, value: &str) -> Result<Self> {
+        match name {
+            "disk" => self.disk = Some(number((name, value), "a number of bytes", &DISK)?),
+            "hot_disk" => self.hot_disk = number((name, value), "a number of bytes", &HOT_DISK)?,
+            "compaction" => self.compaction = value.parse()?,
+            "read_cache" => self.read_cache = one_of(name, value, &SWITCH)?,
+            _ => return Err(options::unknown("hash", name, &self.values())),
+        }
+        Ok(self)
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("disk", self.disk.map_or(String::new(), |bytes| bytes.to_string())),
+            ("hot_disk", self.hot_disk.to_string()),
+            ("compaction", self.compaction.to_string()),
+            ("read_cache", switch(self.read_cache)),
+        ]
     }
 }
 
@@ -198,6 +184,12 @@ mod tests {
             let mut bytes = Writer::new();
             options.encode(&mut bytes);
             assert_eq!(HashOptions::decode(&mut Reader::new(&bytes.finish())).unwrap(), options);
+        }
+        for options in [HashOptions::default().disk(1), HashOptions::default().hot_disk(u64::MAX)] {
+            let mut bytes = Writer::new();
+            options.encode(&mut bytes);
+            let malformed = HashOptions::decode(&mut Reader::new(&bytes.finish())).unwrap_err();
+            assert_eq!(malformed, Malformed::new(0, "an option of a hash keyspace is out of bounds"));
         }
     }
 }

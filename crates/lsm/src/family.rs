@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ecotone_engine::{
     contract::{AnyEngine, Context, EngineCheckpoint, EngineFactory, Shared},
+    options::EngineOptions,
     record_cache::RecordCacheFactory,
     superseded::SupersededReports,
 };

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use ecotone_engine::options::{self, Settings, differing, number, one_of};
+use ecotone_engine::options::{self, EngineOptions, number, one_of};
 use ecotone_substrate::{
     Result,
     codec::{Malformed, Reader, Writer},
@@ -66,10 +66,6 @@ impl Default for LsmOptions {
 }
 
 impl LsmOptions {
-    /// The names of the options in settings.
-    #[doc(hidden)]
-    pub const NAMES: [&str; 6] = ["index", "error", "memtable", "table", "filter_bits", "compression"];
-
     /// Sets [`index`](field@Self::index).
     pub fn index(self, kind: impl Into<Option<IndexKind>>) -> Self {
         LsmOptions { index: kind.into(), ..self }
@@ -104,17 +100,8 @@ impl LsmOptions {
     ///
     /// # Errors
     /// If there is no such option, or the value is out of its range.
-    pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
-        match name {
-            "index" => self.index = index(value)?,
-            "error" => self.error = number((name, value), "a number", &ERROR)?,
-            "memtable" => self.memtable = Some(number((name, value), "a number", &MEMTABLE)?),
-            "table" => self.table = Some(number((name, value), "a number", &TABLE)?),
-            "filter_bits" => self.filter_bits = number((name, value), "a number", &FILTER_BITS)?,
-            "compression" => self.compression = value.parse()?,
-            _ => return Err(options::unknown("lsm", name, Self::NAMES)),
-        }
-        Ok(self)
+    pub fn set(self, name: &str, value: &str) -> Result<Self> {
+        EngineOptions::set(self, name, value)
     }
 
     /// Checks that each option is in its range.
@@ -122,34 +109,7 @@ impl LsmOptions {
     /// # Errors
     /// If one is not; the error names it and the range.
     pub fn check(&self) -> Result<()> {
-        Self::parse(&self.settings()).map(drop)
-    }
-
-    /// The options that differ from the defaults, by name, as [`set`](Self::set) takes them.
-    #[doc(hidden)]
-    pub fn settings(&self) -> Settings {
-        differing(self.values(), Self::default().values())
-    }
-
-    /// Parses settings. An option that is not named keeps its default.
-    ///
-    /// # Errors
-    /// Those of [`set`](Self::set).
-    #[doc(hidden)]
-    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
-        settings.iter().try_fold(Self::default(), |options, (name, value)| options.set(name, value))
-    }
-
-    fn values(&self) -> [(&'static str, String); 6] {
-        let bytes = |bytes: Option<u64>| bytes.map_or(String::new(), |bytes| bytes.to_string());
-        [
-            ("index", self.index.map_or(AUTO_NAME, IndexKind::name).to_owned()),
-            ("error", self.error.to_string()),
-            ("memtable", bytes(self.memtable)),
-            ("table", bytes(self.table)),
-            ("filter_bits", self.filter_bits.to_string()),
-            ("compression", self.compression.to_string()),
-        ]
+        EngineOptions::check(self)
     }
 
     /// Bytes of a full memtable for a memory budget.
@@ -203,6 +163,33 @@ impl LsmOptions {
             Ok(()) => Ok(options),
             Err(_) => Err(Malformed::new(start, "an option of an lsm is out of bounds")),
         }
+    }
+}
+
+impl EngineOptions for LsmOptions {
+    fn set(mut self, name: &str, value: &str) -> Result<Self> {
+        match name {
+            "index" => self.index = index(value)?,
+            "error" => self.error = number((name, value), "a number", &ERROR)?,
+            "memtable" => self.memtable = Some(number((name, value), "a number", &MEMTABLE)?),
+            "table" => self.table = Some(number((name, value), "a number", &TABLE)?),
+            "filter_bits" => self.filter_bits = number((name, value), "a number", &FILTER_BITS)?,
+            "compression" => self.compression = value.parse()?,
+            _ => return Err(options::unknown("lsm", name, &self.values())),
+        }
+        Ok(self)
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        let bytes = |bytes: Option<u64>| bytes.map_or(String::new(), |bytes| bytes.to_string());
+        vec![
+            ("index", self.index.map_or(AUTO_NAME, IndexKind::name).to_owned()),
+            ("error", self.error.to_string()),
+            ("memtable", bytes(self.memtable)),
+            ("table", bytes(self.table)),
+            ("filter_bits", self.filter_bits.to_string()),
+            ("compression", self.compression.to_string()),
+        ]
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ecotone_engine::{
     contract::{AnyEngine, Context, Engine, EngineCheckpoint, EngineFactory, Shared},
+    options::EngineOptions,
     page_cache::PageCache,
     read_ahead::ScanLengths,
     record_cache::{RecordCache, RecordCacheFactory},

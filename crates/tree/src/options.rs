@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use ecotone_engine::options::{self, SWITCH, Settings, differing, number, one_of, switch};
+use ecotone_engine::options::{self, EngineOptions, SWITCH, by_number, number, one_of, switch};
 use ecotone_substrate::{
     Result,
     codec::{Malformed, Reader, Writer},
@@ -54,10 +54,6 @@ impl Default for TreeOptions {
 }
 
 impl TreeOptions {
-    /// The names of the options in settings.
-    #[doc(hidden)]
-    pub const NAMES: [&str; 6] = ["fill", "neighbours", "segment_pages", "model", "forecast", "record_cache"];
-
     /// Sets [`fill`](field@Self::fill).
     pub fn fill(self, percent: u8) -> Self {
         TreeOptions { fill: percent, ..self }
@@ -92,17 +88,8 @@ impl TreeOptions {
     ///
     /// # Errors
     /// If there is no such option, or the value is out of its range.
-    pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
-        match name {
-            "fill" => self.fill = number((name, value), "a number", &FILL)?,
-            "neighbours" => self.neighbours = number((name, value), "a number", &NEIGHBOURS)?,
-            "segment_pages" => self.segment_pages = number((name, value), "a number", &SEGMENT_PAGES)?,
-            "model" => self.model = value.parse()?,
-            "forecast" => self.forecast = value.parse()?,
-            "record_cache" => self.record_cache = one_of(name, value, &SWITCH)?,
-            _ => return Err(options::unknown("tree", name, Self::NAMES)),
-        }
-        Ok(self)
+    pub fn set(self, name: &str, value: &str) -> Result<Self> {
+        EngineOptions::set(self, name, value)
     }
 
     /// Checks that each option is in its range.
@@ -110,55 +97,20 @@ impl TreeOptions {
     /// # Errors
     /// If one is not; the error names it and the range.
     pub fn check(&self) -> Result<()> {
-        Self::parse(&self.settings()).map(drop)
-    }
-
-    /// The options that differ from the defaults, by name, as [`set`](Self::set) takes them.
-    #[doc(hidden)]
-    pub fn settings(&self) -> Settings {
-        differing(self.values(), Self::default().values())
-    }
-
-    /// Parses settings. An option that is not named keeps its default.
-    ///
-    /// # Errors
-    /// Those of [`set`](Self::set).
-    #[doc(hidden)]
-    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
-        settings.iter().try_fold(Self::default(), |options, (name, value)| options.set(name, value))
-    }
-
-    fn values(&self) -> [(&'static str, String); 6] {
-        [
-            ("fill", self.fill.to_string()),
-            ("neighbours", self.neighbours.to_string()),
-            ("segment_pages", self.segment_pages.to_string()),
-            ("model", self.model.to_string()),
-            ("forecast", self.forecast.to_string()),
-            ("record_cache", switch(self.record_cache)),
-        ]
+        EngineOptions::check(self)
     }
 
     /// Appends the options to a root.
     pub(crate) fn encode(self, w: &mut Writer) {
-        w.u8(self.fill).u8(self.neighbours).u8(self.segment_pages).u8(match self.model {
-            Model::Optimal => 0,
-            Model::Greedy => 1,
-        });
-        w.u8(self.forecast as u8).u8(u8::from(self.record_cache));
+        w.u8(self.fill).u8(self.neighbours).u8(self.segment_pages);
+        w.u8(self.model as u8).u8(self.forecast as u8).u8(u8::from(self.record_cache));
     }
 
     /// Decodes the output of [`encode`](Self::encode).
     pub(crate) fn decode(r: &mut Reader<'_>) -> std::result::Result<Self, Malformed> {
         let (fill, neighbours, segment_pages) = (r.u8()?, r.u8()?, r.u8()?);
-        let model = match r.u8()? {
-            0 => Model::Optimal,
-            1 => Model::Greedy,
-            _ => return r.fail("the kind of model is not known"),
-        };
-        let Some(forecast) = ForecastKind::ALL.get(usize::from(r.u8()?)).copied() else {
-            return r.fail("the kind of forecast is not known");
-        };
+        let model = by_number(&Model::ALL, r.u8()?, r, "the kind of model is not known")?;
+        let forecast = by_number(&ForecastKind::ALL, r.u8()?, r, "the kind of forecast is not known")?;
         let record_cache = match r.u8()? {
             0 => false,
             1 => true,
@@ -173,9 +125,35 @@ impl TreeOptions {
     }
 }
 
+impl EngineOptions for TreeOptions {
+    fn set(mut self, name: &str, value: &str) -> Result<Self> {
+        match name {
+            "fill" => self.fill = number((name, value), "a number", &FILL)?,
+            "neighbours" => self.neighbours = number((name, value), "a number", &NEIGHBOURS)?,
+            "segment_pages" => self.segment_pages = number((name, value), "a number", &SEGMENT_PAGES)?,
+            "model" => self.model = value.parse()?,
+            "forecast" => self.forecast = value.parse()?,
+            "record_cache" => self.record_cache = one_of(name, value, &SWITCH)?,
+            _ => return Err(options::unknown("tree", name, &self.values())),
+        }
+        Ok(self)
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("fill", self.fill.to_string()),
+            ("neighbours", self.neighbours.to_string()),
+            ("segment_pages", self.segment_pages.to_string()),
+            ("model", self.model.to_string()),
+            ("forecast", self.forecast.to_string()),
+            ("record_cache", switch(self.record_cache)),
+        ]
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ForecastKind, Model, TreeOptions};
+    use super::{EngineOptions, ForecastKind, Model, TreeOptions};
 
     #[test]
     fn settings_are_read_and_checked() {

@@ -1,5 +1,6 @@
 //! The creation options of hashed keyspaces.
 
+use ecotone_engine::options::EngineOptions;
 use ecotone_hash::HashOptions;
 
 use super::keyspace::CreateOptions;
@@ -43,22 +44,19 @@ impl HashKeyspaceOptions {
     /// Keeps the operations of this keyspace out of the log, as
     /// [`KeyspaceOptions::unlogged`](crate::KeyspaceOptions::unlogged) does. Its writes then take no locks of the
     /// database, and those of a batch are made one by one.
-    pub fn unlogged(mut self) -> Self {
-        self.creation.logged = false;
-        self
+    pub fn unlogged(self) -> Self {
+        HashKeyspaceOptions { creation: self.creation.unlogged() }
     }
 
     /// Sets an option of the engine by its name, as [`HashOptions::set`] does, for tools that read options from a
     /// command line. Unknown names and bad values are errors when the keyspace is created.
-    pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
-        self.creation.settings.set(option.into(), value.into());
-        self
+    pub fn set(self, option: impl Into<String>, value: impl Into<String>) -> Self {
+        HashKeyspaceOptions { creation: self.creation.set(option.into(), value.into()) }
     }
 
     /// Sets the engine by its name.
     #[doc(hidden)]
-    pub fn engine_named(mut self, name: &str) -> Self {
-        self.creation.engine = name.to_owned();
-        self
+    pub fn engine_named(self, name: &str) -> Self {
+        HashKeyspaceOptions { creation: self.creation.engine_named(name) }
     }
 }

@@ -1,7 +1,7 @@
 //! The engine of an ordered keyspace, and the creation options of keyspaces.
 
 use ecotone_adaptive::AdaptiveOptions;
-use ecotone_engine::option_value;
+use ecotone_engine::{option_value, options::EngineOptions};
 use ecotone_lsm::LsmOptions;
 use ecotone_tree::TreeOptions;
 
@@ -52,6 +52,19 @@ pub(crate) struct CreateOptions {
 impl CreateOptions {
     pub(super) fn new(engine: &str, settings: impl Into<Settings>) -> Self {
         CreateOptions { engine: engine.to_owned(), logged: true, settings: settings.into() }
+    }
+
+    pub(super) fn unlogged(self) -> Self {
+        CreateOptions { logged: false, ..self }
+    }
+
+    pub(super) fn set(mut self, option: String, value: String) -> Self {
+        self.settings.set(option, value);
+        self
+    }
+
+    pub(super) fn engine_named(self, name: &str) -> Self {
+        CreateOptions { engine: name.to_owned(), ..self }
     }
 }
 
@@ -104,31 +117,27 @@ impl KeyspaceOptions {
 
     /// Sets the engine. Default [`Engine::Adaptive`]. [`tree`](Self::tree), [`lsm`](Self::lsm) and
     /// [`adaptive`](Self::adaptive) set the engine together with its options.
-    pub fn engine(mut self, engine: Engine) -> Self {
-        self.creation.engine = engine.name().to_owned();
-        self
+    pub fn engine(self, engine: Engine) -> Self {
+        self.engine_named(engine.name())
     }
 
     /// Keeps the operations of this keyspace out of the log. Writes are faster. After a crash the keyspace is sound and
     /// holds at least what the last [`Database::flush`](crate::Database::flush) wrote; later writes may or may not be
     /// there. An unlogged keyspace cannot share a batch with logged ones.
-    pub fn unlogged(mut self) -> Self {
-        self.creation.logged = false;
-        self
+    pub fn unlogged(self) -> Self {
+        KeyspaceOptions { creation: self.creation.unlogged() }
     }
 
     /// Sets an option of the engine by its name, for tools that read options from a command line. A program uses
     /// [`TreeOptions`], [`LsmOptions`] and [`AdaptiveOptions`]: their fields have the names of the options, and their
     /// documentation has the values. Unknown names and bad values are errors when the keyspace is created.
-    pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
-        self.creation.settings.set(option.into(), value.into());
-        self
+    pub fn set(self, option: impl Into<String>, value: impl Into<String>) -> Self {
+        KeyspaceOptions { creation: self.creation.set(option.into(), value.into()) }
     }
 
     /// Sets the engine by its name.
     #[doc(hidden)]
-    pub fn engine_named(mut self, name: &str) -> Self {
-        self.creation.engine = name.to_owned();
-        self
+    pub fn engine_named(self, name: &str) -> Self {
+        KeyspaceOptions { creation: self.creation.engine_named(name) }
     }
 }

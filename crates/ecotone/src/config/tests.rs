@@ -1,6 +1,7 @@
 //! Each option comes back from its settings, and the range of each is checked.
 
 use ecotone_adaptive::AdaptiveOptions;
+use ecotone_engine::options::EngineOptions;
 use ecotone_hash::HashOptions;
 use ecotone_lsm::LsmOptions;
 use ecotone_tree::TreeOptions;

@@ -20,7 +20,7 @@ use ecotone_substrate::{
 use parking_lot::Mutex;
 
 use super::{
-    Content, check_ascends, cursor_over,
+    Content, check_ascends, copy_found, cursor_over,
     pages::Stored,
     refuse_settings,
     run::Run,
@@ -279,10 +279,7 @@ impl AppendOnly {
 
 impl Engine for AppendOnly {
     fn read_into(&self, key: &[u8], _access: Access, value: &mut Vec<u8>) -> Result<bool> {
-        let found = self.find(key)?;
-        value.clear();
-        value.extend(found.iter().flatten());
-        Ok(found.is_some())
+        self.find(key).map(|found| copy_found(found.as_deref(), value))
     }
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {

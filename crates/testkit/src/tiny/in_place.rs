@@ -21,7 +21,7 @@ use ecotone_substrate::{
 use parking_lot::Mutex;
 
 use super::{
-    Content, check_ascends, cursor_over,
+    Content, check_ascends, copy_found, cursor_over,
     pages::{Pages, Stored, push},
     refuse_settings,
     table::Table,
@@ -326,10 +326,7 @@ impl InPlace {
 
 impl Engine for InPlace {
     fn read_into(&self, key: &[u8], _access: Access, value: &mut Vec<u8>) -> Result<bool> {
-        let found = self.find(key)?;
-        value.clear();
-        value.extend(found.iter().flatten());
-        Ok(found.is_some())
+        self.find(key).map(|found| copy_found(found.as_deref(), value))
     }
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {

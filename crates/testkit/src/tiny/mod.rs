@@ -88,6 +88,13 @@ fn cursor_over(content: Result<Content>, range: Range, memory: Component) -> Box
     Box::new(CopyCursor { rest: range, steps, ..CopyCursor::new(left) })
 }
 
+/// Makes `value` a copy of what was found. Returns whether anything was.
+fn copy_found(found: Option<&[u8]>, value: &mut Vec<u8>) -> bool {
+    value.clear();
+    value.extend(found.into_iter().flatten());
+    found.is_some()
+}
+
 /// The tiny engines have no options.
 fn refuse_settings(settings: &[(String, String)]) -> Result<()> {
     match settings.first() {

@@ -46,6 +46,7 @@ pub enum Model {
 }
 
 impl Model {
+    /// Indexed by their number on disk.
     pub(crate) const ALL: [Model; 2] = [Model::Optimal, Model::Greedy];
 
     /// Its name among the options.
