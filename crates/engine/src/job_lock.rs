@@ -1,5 +1,5 @@
 //! A job lock: its holder does the work for all threads that wait for the lock, and may hold it across I/O
-//! (compaction-pace.md, invariants 10, 11 and 14; `docs/design/waiting.md`).
+//! (compaction-pace.md, invariants 1, 2 and 14; `docs/design/waiting.md`).
 
 use ecotone_substrate::lock_rank::{self, HeldRank, LockRank};
 use ecotone_sys::primitive::{

@@ -146,7 +146,7 @@ fn sleep_after(fixture: &Fixture, milliseconds: u64) -> u64 {
 }
 
 /// A job pauses less the later compaction is, and not at all while another thread waits for its lock or the keyspace is
-/// idle (compaction-pace.md, invariant 10).
+/// idle (compaction-pace.md, invariant 1).
 #[test]
 fn a_job_sleeps_the_less_the_later_it_is_and_not_when_somebody_waits_or_nobody_is_in_the_way() {
     let fixture = Fixture::threaded(1, 1);
@@ -209,7 +209,7 @@ impl Clock for Eventful {
     }
 }
 
-/// A sleeping job checks the debt again at each step of its sleep (compaction-pace.md, invariant 10).
+/// A sleeping job checks the debt again at each step of its sleep (compaction-pace.md, invariant 1).
 #[test]
 fn a_job_that_becomes_late_while_it_sleeps_goes_on() {
     let fixture = Arc::new(Fixture::threaded(1, 1));

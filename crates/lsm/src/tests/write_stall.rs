@@ -77,7 +77,7 @@ fn writers_are_slowed_down_before_they_have_to_wait_for_a_flush() {
 }
 
 /// Without compaction, L0 grows until a flush has to compact it itself. Before that, writers are slowed down, and
-/// compaction does not sleep (compaction-pace.md, invariants 12 and 15).
+/// compaction does not sleep (compaction-pace.md, invariants 3 and 15).
 #[test]
 fn writers_are_slowed_down_before_a_flush_has_to_wait_for_a_compaction() {
     let fixture = Fixture::threaded(1, 1);

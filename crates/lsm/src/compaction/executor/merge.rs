@@ -85,7 +85,7 @@ pub(crate) struct CompactionMerge<'m> {
     /// From young to old.
     pub(crate) inputs: Vec<MergeInput<'m>>,
     /// The keys of which records are written. The result for a key does not depend on the range (compaction-pace.md,
-    /// invariant 3).
+    /// invariant 6).
     pub(crate) range: &'m RemainingRange,
     /// Hashes a key.
     pub(crate) hash_of: &'m dyn Fn(&[u8]) -> u64,

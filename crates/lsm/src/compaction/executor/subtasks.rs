@@ -1,6 +1,6 @@
 //! Runs the subtasks of a job on the job's thread and on helpers. Each subtask runs once, or again if it was refused
 //! memory. The first error stops the job, and the job returns only when no thread works for it any more
-//! (compaction-pace.md, invariants 5 to 9).
+//! (compaction-pace.md, invariants 8 to 12).
 
 use std::{mem, result, sync::Arc};
 

@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(pause_after(0.0, u64::MAX / 2), LONGEST);
     }
 
-    /// Otherwise each would wait for the other's slowness (compaction-pace.md, invariant 12).
+    /// Otherwise each would wait for the other's slowness (compaction-pace.md, invariant 3).
     #[test]
     fn at_no_debt_ratio_do_jobs_sleep_and_writers_too() {
         for debt_ratio in (0..2000).map(|hundredths| f64::from(hundredths) / 100.0) {
