@@ -1,6 +1,6 @@
 //! Levelled compaction. Flushed runs move from L0 down, level by level, to the last one. On the way a compaction drops
 //! the records that newer ones replace and the tombstones that hide nothing. One compaction at a time runs in a
-//! keyspace: it holds `compaction_lock`, picks a [`CompactionPlan`](strategy::plan::CompactionPlan) from the current
+//! keyspace: it holds the compaction lock, picks a [`CompactionPlan`](strategy::plan::CompactionPlan) from the current
 //! version, merges its inputs, and installs the output with one [`VersionEdit`](crate::manifest::VersionEdit) (lsm.md,
 //! "Compaction"; lsm-protocol.md, invariants 12 to 18).
 
