@@ -77,17 +77,12 @@ pub(crate) trait ReadObserver: fmt::Debug + Send + Sync {
     fn multi_get(&self, lsm: &Lsm, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()>;
     /// Reads by a new cursor.
     fn cursor(self: Arc<Self>, cursor: Box<dyn Cursor>) -> Box<dyn Cursor>;
-    /// A cursor has met a key.
-    fn on_key(&self, key: &[u8], records: &KeyRecords<'_>);
+    /// A cursor has met a key, with these records from young to old; `None` is a tombstone.
+    fn on_key(&self, key: &[u8], memtable: Option<Met<'_>>, tables: &[Met<'_>], page: Option<Met<'_>>);
 }
 
-/// The records of a key that a cursor met, from young to old; `None` is a tombstone.
-#[derive(Default)]
-pub(crate) struct KeyRecords<'a> {
-    pub(crate) memtables: Vec<Option<&'a [u8]>>,
-    pub(crate) tables: Vec<Option<&'a [u8]>>,
-    pub(crate) pages: Vec<Option<&'a [u8]>>,
-}
+/// The record of a key that a cursor met in one place; a tombstone has no value.
+pub(crate) type Met<'a> = Option<&'a [u8]>;
 
 /// Use counters of a keyspace and of its record cache.
 pub(super) type Use = ((u64, u64), Stats);

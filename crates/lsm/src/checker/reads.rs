@@ -13,7 +13,7 @@ use crate::{
     cache::table_reader::TableReader,
     checker::{ObservedLayers, ObservedRecord, ReadChecker, cursor::CheckedCursor},
     read::multi_get::find_many,
-    store::{KeyRecords, Lsm, ReadObserver},
+    store::{Lsm, Met, ReadObserver},
     version::SortedRun,
 };
 
@@ -56,11 +56,11 @@ impl ReadObserver for ReadChecker {
         Box::new(CheckedCursor::new(cursor, self))
     }
 
-    fn on_key(&self, key: &[u8], records: &KeyRecords<'_>) {
-        let observed = |value: &Option<&[u8]>| ObservedRecord::new(*value, None);
-        let above = records.memtables.iter().map(observed).collect();
-        let tables: Vec<ObservedRecord> = records.tables.iter().map(observed).collect();
-        let below = records.pages.first().map(observed).filter(|_| !tables.is_empty());
+    fn on_key(&self, key: &[u8], memtable: Option<Met<'_>>, tables: &[Met<'_>], page: Option<Met<'_>>) {
+        let observed = |met| ObservedRecord::new(met, None);
+        let above = memtable.map(observed).into_iter().collect();
+        let tables: Vec<ObservedRecord> = tables.iter().copied().map(observed).collect();
+        let below = page.map(observed).filter(|_| !tables.is_empty());
         self.check_order(key, &ObservedLayers { above, tables, below });
     }
 }

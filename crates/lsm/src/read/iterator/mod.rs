@@ -23,7 +23,7 @@ use crate::{
         merging_iterator::{MergingIterator, RecordIterator},
         sorted_run_iterator::SortedRunIterator,
     },
-    store::{KeyRecords, Lsm, ReadObserver},
+    store::{Lsm, ReadObserver},
     version::Version,
 };
 
@@ -195,17 +195,16 @@ impl ScanEnd {
     fn show_key(&self, lsm: &Lsm, observer: &dyn ReadObserver) {
         let Some((key, _)) = self.record_with_tombstones() else { return };
         let copied = self.batch.first().filter(|(copied, _)| *copied == key);
-        let memtables = copied.map(|(_, value)| value).into_iter().collect();
-        let mut records = KeyRecords { memtables, ..KeyRecords::default() };
+        let (mut tables, mut page) = (Vec::new(), None);
         let is_current = self.version.as_ref().is_some_and(|before| Arc::ptr_eq(before, &lsm.version()));
         for (source, (_, value)) in self.stored.sources().iter().filter_map(|source| Some((source, source.record()?))) {
             let met = Some(value).filter(|_| source.key() == Some(key));
             match source {
-                SortedRunIterator::Tables(_) => records.tables.extend(met),
-                SortedRunIterator::Pages(_) => records.pages.extend(met.filter(|_| is_current)),
+                SortedRunIterator::Tables(_) => tables.extend(met),
+                SortedRunIterator::Pages(_) => page = met.filter(|_| is_current),
             }
         }
-        observer.on_key(key, &records);
+        observer.on_key(key, copied.map(|(_, value)| value), &tables, page);
     }
 
     /// Chooses the source of the next record. A memtable record is newer than a record of the same key on disk.
