@@ -26,6 +26,7 @@ use ecotone_substrate::{
 use ecotone_testkit::{
     engine::{context, stat},
     sim::SimStorage,
+    suite::ReportRecorder,
 };
 
 use crate::{
@@ -62,6 +63,15 @@ impl Fixture {
     /// An empty keyspace with an index of this kind; `None` chooses by cost.
     pub(super) fn new(seed: u64, index: impl Into<Option<IndexKind>>) -> Fixture {
         Fixture::with(seed, index, Tuning::TINY)
+    }
+
+    /// An empty keyspace that reports superseded versions.
+    pub(super) fn reporting(seed: u64, recorder: &Arc<ReportRecorder>) -> Fixture {
+        let mut fixture = Fixture::new(seed, IndexKind::Linear);
+        fixture.context.shared.superseded = Some(recorder.clone());
+        let options = LsmOptions { index: Some(IndexKind::Linear), ..LsmOptions::default() };
+        fixture.keyspace = fixture.made(fixture.context.clone(), options, Tuning::TINY, LsmDeps::default());
+        fixture
     }
 
     /// A keyspace with this tuning.
