@@ -14,6 +14,7 @@ use std::{
 use ecotone_engine::{
     contract::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Recover, Shared},
     record_cache::RecordCache,
+    superseded::SupersededReports,
 };
 use ecotone_substrate::{
     Result, Seq,
@@ -70,7 +71,8 @@ impl Fixture {
         let mut fixture = Fixture::new(seed, IndexKind::Linear);
         fixture.context.shared.superseded = Some(recorder.clone());
         let options = LsmOptions { index: Some(IndexKind::Linear), ..LsmOptions::default() };
-        fixture.keyspace = fixture.made(fixture.context.clone(), options, Tuning::TINY, LsmDeps::default());
+        let deps = LsmDeps { reports: SupersededReports::new(&fixture.context, true), ..LsmDeps::default() };
+        fixture.keyspace = fixture.made(fixture.context.clone(), options, Tuning::TINY, deps);
         fixture
     }
 
