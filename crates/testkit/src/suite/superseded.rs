@@ -173,3 +173,54 @@ impl Versions {
         Ok(reported)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(keyspace: u32) -> Key {
+        (keyspace, b"k".to_vec())
+    }
+
+    fn report(keyspace: u32, old: &[u8], sequence: Seq) -> Vec<ReportedVersion> {
+        vec![ReportedVersion { keyspace, version: (b"k".to_vec(), old.to_vec()), sequence }]
+    }
+
+    /// A session that began with the value 1 after `ending`, and supersedes it at 10.
+    fn superseded(ending: Ending) -> Versions {
+        let mut versions = Versions::default();
+        versions.begin([(key(1), b"1".to_vec())].into_iter(), ending);
+        versions.begin_step(10);
+        versions.wrote(&[(key(1), Some(b"2".to_vec()))]);
+        versions
+    }
+
+    #[test]
+    fn inherited_versions_are_reported_at_least_once() {
+        let mut versions = superseded(Ending::Closed);
+        assert!(versions.settle().is_err());
+        (0..2).for_each(|_| versions.judge(report(7, b"1", 10), 10, true).unwrap());
+        assert_eq!(versions.settle(), Ok(2));
+    }
+
+    #[test]
+    fn only_replay_leaves_copies_of_the_newest_version() {
+        let after = |ending| {
+            let mut versions = Versions::default();
+            versions.begin([(key(1), b"1".to_vec())].into_iter(), ending);
+            versions.judge(report(7, b"1", 10), 10, true)
+        };
+        assert!(after(Ending::Closed).is_err());
+        assert!(after(Ending::PowerLoss).is_ok());
+    }
+
+    #[test]
+    fn sequences_and_keyspaces_are_judged() {
+        let judge = |report| superseded(Ending::Closed).judge(report, 20, true).is_ok();
+        assert_eq!([9, 10, 21, 22].map(|sequence| judge(report(7, b"1", sequence))), [false, true, true, false]);
+        let mut versions = superseded(Ending::Closed);
+        versions.wrote(&[(key(2), Some(b"3".to_vec())), (key(2), None)]);
+        assert!(versions.judge(report(7, b"1", 20), 20, true).is_ok());
+        assert!(versions.judge(report(7, b"3", 20), 20, true).is_err(), "another keyspace");
+    }
+}
