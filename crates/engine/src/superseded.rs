@@ -15,9 +15,9 @@ use crate::contract::Context;
 
 /// Hears of each version that is overwritten or dropped.
 ///
-/// It may be called under pins, in a slot of the log's writes in flight, and under locks: of keys, records, cache shards,
-/// pages, structures, manifests and jobs (superseded.md, invariant 7). It allocates from the heap and takes leaf locks;
-/// it does not wait, lease memory or call the database.
+/// It may be called under pins, in a slot of the log's writes in flight, and under locks: of keys, records, cache
+/// shards, pages, structures, manifests and jobs (superseded.md, invariant 7). It allocates from the heap and takes
+/// leaf locks; it does not wait, lease memory or call the database.
 pub trait Superseded: Send + Sync + fmt::Debug {
     /// A version is about to become unreachable. A write with a sequence of at most `sequence` has hidden it.
     fn superseded(&self, keyspace: u32, key: &[u8], old: &[u8], sequence: Seq);
