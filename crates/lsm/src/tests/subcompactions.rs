@@ -1,9 +1,13 @@
 //! Subcompactions: compactions in several parts.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread};
 
 use ecotone_engine::contract::Compactable;
-use ecotone_testkit::suite::ReportRecorder;
+use ecotone_substrate::Error;
+use ecotone_testkit::{
+    sim::{Phase, SteppedThread},
+    suite::ReportRecorder,
+};
 
 use crate::{
     table::IndexKind,
@@ -90,4 +94,25 @@ fn a_job_in_parts_that_fails_leaves_no_file_and_reports_nothing() {
         fixture.expect(&model);
     }
     assert!(ios > 60 && installed < 40, "{installed} of {ios}");
+}
+
+/// Writing stops at each I/O of a job. A merge that is not installed reports nothing.
+#[test]
+fn a_job_that_cannot_be_installed_reports_nothing() {
+    let recorder = Arc::new(ReportRecorder::default());
+    let stopped_at = |stops: usize| {
+        let fixture = due_in(Fixture::reporting(1, &recorder)).0;
+        recorder.take();
+        thread::scope(|scope| {
+            let mut job = SteppedThread::new(scope, &[Phase::Table], || drop(fixture.keyspace.lsm().compact_next()));
+            if (0..stops).any(|_| job.step().is_some()) {
+                return false;
+            }
+            fixture.environment.health.poison(Error::Invalid("nothing more".into()));
+            job.finish();
+            assert!(fixture.stat("runs") == 0 || recorder.take().is_empty(), "stop {stops}");
+            true
+        })
+    };
+    assert!((1..).take_while(|stops| stopped_at(*stops)).count() > 30);
 }
