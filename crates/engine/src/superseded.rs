@@ -15,8 +15,9 @@ use crate::contract::Context;
 
 /// Hears of each version that is overwritten or dropped.
 ///
-/// It may be called under pins and locks, those of a record and of the log among them. It allocates from the heap and
-/// takes leaf locks; it does not wait, lease memory or call the database.
+/// It may be called under pins, in a slot of the log's writes in flight, and under locks: of keys, records, cache
+/// shards, pages, structures, manifests and jobs (superseded.md, invariant 7). It allocates from the heap and takes
+/// leaf locks; it does not wait, lease memory or call the database.
 pub trait Superseded: Send + Sync + fmt::Debug {
     /// A version is about to become unreachable. A write with a sequence of at most `sequence` has hidden it.
     fn superseded(&self, keyspace: u32, key: &[u8], old: &[u8], sequence: Seq);
@@ -98,8 +99,17 @@ pub struct LeftOut(Option<Buffer>);
 struct Buffer {
     /// Keys with their values. The memory is unbounded (superseded.md, "Limits").
     versions: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The value of the record that was passed last, if it has one.
-    younger: Option<Vec<u8>>,
+    /// The value of the record that was passed last, if it has one. The memory is reused.
+    younger: Vec<u8>,
+    younger_is_value: bool,
+}
+
+impl Buffer {
+    fn pass(&mut self, value: Option<&[u8]>) {
+        self.younger.clear();
+        self.younger.extend_from_slice(value.unwrap_or_default());
+        self.younger_is_value = value.is_some();
+    }
 }
 
 impl LeftOut {
@@ -113,7 +123,7 @@ impl LeftOut {
     #[inline]
     pub fn newest(&mut self, value: Option<&[u8]>) {
         if let Some(buffer) = &mut self.0 {
-            buffer.younger = value.map(<[u8]>::to_vec);
+            buffer.pass(value);
         }
     }
 
@@ -122,10 +132,10 @@ impl LeftOut {
     #[inline]
     pub fn hidden(&mut self, key: &[u8], value: Option<&[u8]>) {
         let Some(buffer) = &mut self.0 else { return };
-        if let Some(old) = value.filter(|old| buffer.younger.as_deref() != Some(*old)) {
+        if let Some(old) = value.filter(|old| !buffer.younger_is_value || buffer.younger != *old) {
             buffer.versions.push((key.to_vec(), old.to_vec()));
         }
-        buffer.younger = value.map(<[u8]>::to_vec);
+        buffer.pass(value);
     }
 
     /// Adds what another part of the job has left out.

@@ -227,7 +227,7 @@ impl Recover for HashKeyspace {
     }
 
     fn recovered(&self) -> Result<()> {
-        self.hash().chains.reports.begin();
+        self.hash().chains.begin_reports();
         Ok(())
     }
 }

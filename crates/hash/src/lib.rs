@@ -88,7 +88,7 @@ impl Hash {
     fn create(files: &Arc<Files>, sizes: Sizes) -> Result<Hash> {
         let log = HotLog::new(&files.context().shared.domain, Address::FIRST, sizes.frames);
         let hash = Hash::over(files, log, Runs::default(), sizes)?;
-        hash.chains.reports.begin();
+        hash.chains.begin_reports();
         Ok(hash)
     }
 

@@ -17,7 +17,7 @@ use ecotone_substrate::{
     limits::DOUBLE_WRITE_PAGES,
     memory::Component,
     page::PageAddress,
-    storage::Block,
+    storage::{Block, Queue},
     wal::Durability,
 };
 use ecotone_sys::chunk::Size;
@@ -119,12 +119,15 @@ impl PageWriter {
         PageWrite { file: self.store.file.file().clone(), page, sectors: changed_sectors(old, &block), block }
     }
 
-    /// Writes changed pages through the double-write area. Calls `on_begin` just before the first write.
-    pub(crate) fn write_in_place(&self, mut writes: Vec<PageWrite>, on_begin: impl FnOnce()) -> Result<()> {
+    /// A queue for [`write_in_place`](Self::write_in_place).
+    pub(crate) fn queue(&self) -> Result<Box<dyn Queue>> {
+        self.context.shared.storage.queue()
+    }
+
+    /// Writes changed pages through the double-write area.
+    pub(crate) fn write_in_place(&self, mut queue: Box<dyn Queue>, mut writes: Vec<PageWrite>) -> Result<()> {
         let pages: Vec<u32> = writes.iter().map(|write| write.page).collect();
         self.store.file.traffic().written(IoPurpose::WriteOut, writes.len());
-        let mut queue = self.context.shared.storage.queue()?;
-        on_begin();
         while !writes.is_empty() {
             let rest = writes.split_off(writes.len().min(DOUBLE_WRITE_PAGES));
             self.context.shared.double_write.write(&mut *queue, writes)?;

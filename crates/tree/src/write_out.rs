@@ -205,13 +205,16 @@ impl WriteOut {
         if prepared.is_ok() && jobs.is_empty() {
             return Ok(leftover);
         }
-        let attached = prepared.and_then(|()| self.writer.sync_log()).and_then(|()| self.attach_fresh(&jobs));
+        let attach = |queue| self.attach_fresh(&jobs).map(|()| queue);
+        let attached =
+            prepared.and_then(|()| self.writer.sync_log()).and_then(|()| self.writer.queue()).and_then(attach);
         // After an error no index refers to the new pages.
-        attached.or_else(|error| self.store.space.free_now(&new_pages(&jobs)).and(Err(error)))?;
+        let queue = attached.or_else(|error| self.store.space.free_now(&new_pages(&jobs)).and(Err(error)))?;
         let left_out: LeftOut = jobs.iter_mut().map(|job| std::mem::take(&mut job.left_out)).collect();
         let writes = jobs.iter_mut().flat_map(|job| &mut job.in_place).filter_map(Option::take).collect();
-        // From the first write on, an error stops all writing (superseded.md, invariant 2).
-        self.writer.write_in_place(writes, || self.cache.reports().report_all(&left_out))?;
+        // From here on an error stops all writing (superseded.md, invariant 2).
+        self.cache.reports().report_all(&left_out);
+        self.writer.write_in_place(queue, writes)?;
         if inserts {
             let added = jobs.iter().flat_map(|job| &job.added).map(Vec::as_slice);
             self.forecast.observe(added, jobs.iter().map(|job| job.removed).sum());

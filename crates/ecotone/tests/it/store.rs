@@ -11,6 +11,7 @@ use ecotone::{
             superseded::Superseded,
         },
         substrate::{
+            Seq,
             memory::{CacheComponents, Component},
             storage::FileId,
         },
@@ -309,8 +310,12 @@ impl Store for Open {
         all
     }
 
-    fn superseded(&self) -> Option<Vec<Record>> {
-        self.recorder.as_ref().map(|recorder| recorder.take())
+    fn recorder(&self) -> Option<Arc<ReportRecorder>> {
+        self.recorder.clone()
+    }
+
+    fn log_end(&self) -> Seq {
+        self.shared.get().map_or(0, |shared| shared.wal.tail())
     }
 
     fn purge(&self) -> Result<bool> {

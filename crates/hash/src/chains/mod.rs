@@ -15,7 +15,14 @@ use std::sync::Arc;
 
 use ecotone_engine::superseded::SupersededReports;
 use ecotone_substrate::{bug, memory::Memory};
-use ecotone_sys::{chunk::Block, epoch::Domain, primitive::thread};
+use ecotone_sys::{
+    chunk::Block,
+    epoch::Domain,
+    primitive::{
+        atomic::{AtomicU64, Ordering},
+        thread,
+    },
+};
 
 pub(super) use self::search::{EndOfMemory, FoundIn, Newest, SearchDepth, Seen, Start};
 use self::tail_copies::TailCopies;
@@ -43,6 +50,8 @@ pub(super) struct Chains {
     /// Reports superseded versions.
     pub(super) reports: SupersededReports,
     pub(super) tail_copies: TailCopies,
+    /// The end of the hot log at `recovered`: records below are of earlier lives (superseded.md, invariant 5).
+    pub(super) recovered_at: AtomicU64,
 }
 
 impl Chains {
@@ -57,13 +66,19 @@ impl Chains {
     ) -> Chains {
         let read_cache = ReadCache::new(domain, memory, sizes.copies);
         let (memory_share, domain) = (MemoryShare::new(memory, sizes), domain.clone());
-        let (reports, tail_copies) = Default::default();
-        Chains { seed, domain, log, index, read_cache, memory_share, reports, tail_copies }
+        let (reports, tail_copies, recovered_at) = Default::default();
+        Chains { seed, domain, log, index, read_cache, memory_share, reports, tail_copies, recovered_at }
     }
 
     #[inline]
     pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         Key::new(bytes, self.seed)
+    }
+
+    /// Recovery is over: reports begin.
+    pub(super) fn begin_reports(&self) {
+        self.recovered_at.store(self.log.tail().get(), Ordering::Relaxed);
+        self.reports.begin();
     }
 
     /// Reports the version of a record that goes, unless another record has it.

@@ -194,6 +194,23 @@ impl Chains {
         self.newest_from(key, link.head(reach.begin), reach, pin)
     }
 
+    /// The oldest record of the key in a part of its chain, as far as memory has it, from its newest record on.
+    pub(crate) fn oldest<'p>(
+        &'p self,
+        key: &Key<'_>,
+        newest: (Address, Record<'p>),
+        reach: SearchDepth,
+        pin: &'p Pin<'_>,
+    ) -> (Address, Record<'p>) {
+        let (mut address, mut record) = newest;
+        while let Newest::Here(at, older) =
+            self.newest_from(key, record.link().address(reach.begin, address), reach, pin)
+        {
+            (address, record) = (at, older);
+        }
+        (address, record)
+    }
+
     #[inline]
     fn newest_from<'p>(
         &'p self,

@@ -26,13 +26,13 @@ impl Compactor<'_> {
         }
     }
 
-    /// Appends the changed records of a page again. Returns their bytes.
+    /// Appends the changed records of a page again. Returns their bytes. Promised records go into the delta anyway.
     fn keep_used_of(&self, page: Address) -> u64 {
         let (pin, mut key, mut value) = (self.hash.chains.domain.pin(), Vec::new(), Vec::new());
-        let mut kept = 0;
+        let (mut kept, floor) = (0, self.install.durable_floor());
         for (address, record) in self.hash.chains.log.page(page, &pin) {
             let state = record.state();
-            if state.sealed() || !state.was_changed() || !state.has_value() {
+            if address < floor || state.sealed() || !state.was_changed() || !state.has_value() {
                 continue;
             }
             record.read_key(&mut key);

@@ -1,8 +1,14 @@
 //! Records of the hot log that a compaction drops. They are reported as superseded just before the log ends above them
 //! (superseded.md, invariants 2 and 6).
 
+use ecotone_sys::{epoch::Pin, primitive::atomic::Ordering, words::WORD};
+
 use super::Compactor;
-use crate::log::Address;
+use crate::{
+    chains::SearchDepth,
+    key::Key,
+    log::{Address, HeaderKind, Record},
+};
 
 /// A version that leaves the hot log.
 #[derive(Debug)]
@@ -29,18 +35,36 @@ impl DroppedRecords {
 }
 
 impl Compactor<'_> {
-    /// Adds a record that is dropped for a newer one of its key. A record with an equal newer one is a copy, but what
-    /// was appended again may change before the old record goes.
+    /// Adds a record that is dropped for a younger one of its key. A record with an equal younger one is a copy, but
+    /// what was appended again may change before the old record goes.
     pub(super) fn add_dropped(
         &self,
         dropped: &mut DroppedRecords,
         (address, key, old): (Address, &[u8], Option<&[u8]>),
-        newer: impl FnOnce() -> Option<Vec<u8>>,
+        younger: impl FnOnce() -> (Address, Option<Vec<u8>>),
     ) {
         let Some(old) = old.filter(|_| self.hash.chains.reports.is_on()) else { return };
-        if self.hash.chains.tail_copies.has(address) || newer().as_deref() != Some(old) {
+        let (other, value) = younger();
+        if self.hash.chains.tail_copies.is_pair(address, other) || value.as_deref() != Some(old) {
             dropped.0.push(DroppedRecord { address, key: key.to_vec(), old: old.to_vec() });
         }
+    }
+
+    /// The record with which a dropped one is compared, and its value: the adjacent younger one, as far as memory has
+    /// it. For a record of an earlier life it is the newest one, since replay may have written an older version again.
+    pub(super) fn younger(
+        &self,
+        key: &Key<'_>,
+        address: Address,
+        newest: (Address, Record<'_>),
+        pin: &Pin<'_>,
+    ) -> (Address, Option<Vec<u8>>) {
+        let chains = &self.hash.chains;
+        let reach = SearchDepth { begin: chains.log.bounds().begin(), floor: address.plus(WORD as u64) };
+        let is_of_this_life = address.get() >= chains.recovered_at.load(Ordering::Relaxed);
+        let (at, record) = if is_of_this_life { chains.oldest(key, newest, reach, pin) } else { newest };
+        let mut value = Vec::new();
+        (at, (record.read(&mut value).kind() == HeaderKind::Value).then_some(value))
     }
 
     /// Reports the records. They are about to leave the log, below `begin`.

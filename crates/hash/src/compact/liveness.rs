@@ -171,7 +171,8 @@ impl Compactor<'_> {
             let key = self.hash.chains.key(&bytes);
             if let Some(newest) = self.superseding(&key, address, until, promised, &pin) {
                 let old = (record.read(&mut value).kind() == HeaderKind::Value).then_some(&value[..]);
-                self.add_dropped(&mut judged.dropped, (address, key.bytes, old), || value_of(newest));
+                let younger = || self.younger(&key, address, newest, &pin);
+                self.add_dropped(&mut judged.dropped, (address, key.bytes, old), younger);
             } else {
                 let bytes = record_bytes(state.key_len(), state.value_len());
                 judged.live.push(Found { hash: key.hash, address, bytes });
@@ -203,7 +204,8 @@ impl Compactor<'_> {
             let key = self.hash.chains.key(stored.key);
             if let Some(newest) = self.superseding(&key, address, until, promised, &pin) {
                 let old = (stored.kind == HeaderKind::Value).then_some(stored.value);
-                self.add_dropped(&mut judged.dropped, (address, key.bytes, old), || value_of(newest));
+                let younger = || self.younger(&key, address, newest, &pin);
+                self.add_dropped(&mut judged.dropped, (address, key.bytes, old), younger);
             } else {
                 let bytes = record_bytes(stored.key.len(), stored.value.len());
                 judged.live.push(Found { hash: key.hash, address, bytes });
@@ -221,11 +223,11 @@ impl Compactor<'_> {
         until: Address,
         promised: DurabilityPromise,
         pin: &'p Pin<'_>,
-    ) -> Option<Record<'p>> {
+    ) -> Option<(Address, Record<'p>)> {
         let start = self.hash.chains.start(key, pin);
         let reach = SearchDepth { begin: start.begin, floor: address.plus(WORD as u64) };
         match self.hash.chains.newest(key, start.hot, reach, pin) {
-            Newest::Here(newest, record) => promised.may_drop(address, newest, until).then_some(record),
+            Newest::Here(newest, record) => promised.may_drop(address, newest, until).then_some((newest, record)),
             // There is none in memory, or none is known.
             Newest::OnDisk(_) | Newest::Nowhere => None,
         }
@@ -242,10 +244,4 @@ impl Compactor<'_> {
         });
         true
     }
-}
-
-/// The current value of a record.
-pub(super) fn value_of(record: Record<'_>) -> Option<Vec<u8>> {
-    let mut value = Vec::new();
-    (record.read(&mut value).kind() == HeaderKind::Value).then_some(value)
 }

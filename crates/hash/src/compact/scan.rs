@@ -6,15 +6,8 @@ use ecotone_substrate::{Result, memory::Memory, storage::Block};
 use ecotone_sys::epoch::Pin;
 
 use super::{
-    Compactor, Region,
-    dropped::DroppedRecords,
-    frames::Windows,
-    install::DurabilityPromise,
-    liveness::{LiveRecords, value_of},
-    record::RecordCopy,
-    record_buffer::RecordBuffer,
-    sorter::Reference,
-    table::Table,
+    Compactor, Region, dropped::DroppedRecords, frames::Windows, install::DurabilityPromise, liveness::LiveRecords,
+    record::RecordCopy, record_buffer::RecordBuffer, sorter::Reference, table::Table,
 };
 use crate::{
     chains::{Newest, SearchDepth},
@@ -88,7 +81,7 @@ impl Candidates<'_> {
     }
 
     /// Removes the older records of a key. A promised one is removed only if the newer record is promised too.
-    fn supersede(&mut self, hash: u64, newer: &RecordCopy, is_promised: bool) {
+    fn supersede(&mut self, hash: u64, (address, newer): (Address, &RecordCopy), is_promised: bool) {
         let mut slot = self.table.first(hash);
         while let Some((at, reference)) = self.table.next(&mut slot, hash) {
             if is_promised || reference.place() >= self.floor {
@@ -96,9 +89,10 @@ impl Candidates<'_> {
                 if self.copied.key() == newer.key() {
                     self.table.remove(at);
                     self.bytes -= size(&self.copied);
-                    if let Some(address) = address_at(&self.addresses, reference.place()) {
-                        let old = (address, self.copied.key(), self.copied.value());
-                        self.compactor.add_dropped(&mut self.dropped, old, || newer.value().map(<[u8]>::to_vec));
+                    if let Some(at) = address_at(&self.addresses, reference.place()) {
+                        let old = (at, self.copied.key(), self.copied.value());
+                        let younger = || (address, newer.value().map(<[u8]>::to_vec));
+                        self.compactor.add_dropped(&mut self.dropped, old, younger);
                     }
                 }
             }
@@ -152,7 +146,7 @@ impl Compactor<'_> {
         let until = self.scan(region, true, |records| {
             for (address, record) in records.iter() {
                 let (hash, is_promised) = (self.hash.chains.key(record.key()).hash, address < promised.floor);
-                candidates.supersede(hash, record, is_promised);
+                candidates.supersede(hash, (address, record), is_promised);
                 candidates.add(hash, address, record, is_promised)?;
             }
             Ok(candidates.copies.bytes() < self.most_copies())
@@ -161,7 +155,8 @@ impl Compactor<'_> {
         let values = self.hash.chains.reports.is_on();
         self.scan(Region { from: until, until: safe }, values, |records| {
             for (address, record) in records.iter() {
-                candidates.supersede(self.hash.chains.key(record.key()).hash, record, address < promised.durable);
+                let hash = self.hash.chains.key(record.key()).hash;
+                candidates.supersede(hash, (address, record), address < promised.durable);
             }
             Ok(true)
         })?;
@@ -182,11 +177,11 @@ impl Compactor<'_> {
             let key = self.hash.chains.key(candidates.copied.key());
             let may_go = |newest: &Address| reference.place() >= candidates.floor || *newest < promised.durable;
             let pin = self.hash.chains.domain.pin();
-            if let Some((_, newest)) = self.newest_above(&key, safe, &pin).filter(|(newest, _)| may_go(newest)) {
+            if let Some(newest) = self.newest_above(&key, safe, &pin).filter(|(newest, _)| may_go(newest)) {
                 candidates.bytes -= size(&candidates.copied);
                 if let Some(address) = address_at(&candidates.addresses, reference.place()) {
                     let old = (address, candidates.copied.key(), candidates.copied.value());
-                    self.add_dropped(&mut candidates.dropped, old, || value_of(newest));
+                    self.add_dropped(&mut candidates.dropped, old, || self.younger(&key, address, newest, &pin));
                 }
             } else {
                 drop(pin);

@@ -14,6 +14,7 @@ use std::{
 use ecotone_engine::{
     contract::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Recover, Shared},
     record_cache::RecordCache,
+    superseded::SupersededReports,
 };
 use ecotone_substrate::{
     Result, Seq,
@@ -26,6 +27,7 @@ use ecotone_substrate::{
 use ecotone_testkit::{
     engine::{context, stat},
     sim::SimStorage,
+    suite::ReportRecorder,
 };
 
 use crate::{
@@ -62,6 +64,16 @@ impl Fixture {
     /// An empty keyspace with an index of this kind; `None` chooses by cost.
     pub(super) fn new(seed: u64, index: impl Into<Option<IndexKind>>) -> Fixture {
         Fixture::with(seed, index, Tuning::TINY)
+    }
+
+    /// An empty keyspace that reports superseded versions.
+    pub(super) fn reporting(seed: u64, recorder: &Arc<ReportRecorder>) -> Fixture {
+        let mut fixture = Fixture::new(seed, IndexKind::Linear);
+        fixture.context.shared.superseded = Some(recorder.clone());
+        let options = LsmOptions { index: Some(IndexKind::Linear), ..LsmOptions::default() };
+        let deps = LsmDeps { reports: SupersededReports::new(&fixture.context, true), ..LsmDeps::default() };
+        fixture.keyspace = fixture.made(fixture.context.clone(), options, Tuning::TINY, deps);
+        fixture
     }
 
     /// A keyspace with this tuning.

@@ -105,7 +105,7 @@ impl Expect {
         let content =
             |keyspace: u32| self.content(keyspace).into_iter().map(move |(key, value)| ((keyspace, key), value));
         let content: Vec<_> = self.keyspaces().flat_map(content).collect();
-        self.versions.begin(content.into_iter());
+        self.versions.begin(content.into_iter(), ending);
         self.compare_gets(store)?;
         verified(store)
     }

@@ -70,7 +70,8 @@ fn history(opener: &dyn Opener, disk: &SimStorage, registers: Registers, seed: u
     linearizable(&vec![None; registers.count], &events)?;
     let newest = registers.read(store)?;
     let is_purged = store.purge().map_err(|error| format!("a purge failed on a sound disk: {error}"))?;
-    reported_once(&store.superseded().unwrap_or_default(), &events, &newest, is_purged)?;
+    let reports = store.recorder().map(|recorder| recorder.take()).unwrap_or_default();
+    reported_once(&reports, &events, &newest, is_purged)?;
     verified(store).map(|()| stops)
 }
 

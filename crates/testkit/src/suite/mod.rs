@@ -31,7 +31,7 @@ mod unlogged;
 mod watched;
 
 pub use store::{Counters, Kind, Opener, Store, UNLOGGED, Update, add};
-pub use superseded::ReportRecorder;
+pub use superseded::{ReportRecorder, ReportedVersion};
 pub use watched::ObservedFactory;
 
 /// The result of a suite: `Err` describes the first failure.

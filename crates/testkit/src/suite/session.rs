@@ -1,14 +1,14 @@
 //! One session of a database: opened, driven step by step beside its expectations, ended.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use ecotone_engine::{
     contract::{Hint, Range, Record},
     merge::Merge,
 };
-use ecotone_substrate::{Error, Result, limits::MAX_RECORD};
+use ecotone_substrate::{Error, Result, Seq, limits::MAX_RECORD};
 
-use super::{Counters, Kind, Opener, Store, UNLOGGED, Verdict, add, expect::Expect, step::Step};
+use super::{Counters, Kind, Opener, ReportRecorder, Store, UNLOGGED, Verdict, add, expect::Expect, step::Step};
 use crate::{
     model::{Change, Ending, Key, Level},
     sim::SimStorage,
@@ -148,8 +148,7 @@ impl<'a> Session<'a> {
 
     /// Closes the database. Gives the disk as the next session finds it.
     pub(super) fn close(mut self) -> Verdict<(SimStorage, Expect)> {
-        let store = self.store.take().expect("the database is open");
-        store.close().map_err(|error| format!("closing failed: {error}"))?;
+        self.close_store().map_err(|error| format!("closing failed: {}", error.unexpected()))?;
         Ok((self.disk.crash(crate::sim::Crash::KeepAll), std::mem::take(&mut self.expect)))
     }
 
@@ -165,14 +164,29 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn step(&mut self, step: &Step) -> std::result::Result<(), Interruption> {
+        let log_end = self.store().log_end();
+        self.expect.versions.begin_step(log_end);
         self.take_step(step)?;
         self.judge_reports()
     }
 
     /// Judges the versions that were reported as superseded.
     fn judge_reports(&mut self) -> std::result::Result<(), Interruption> {
-        let reports = self.store().superseded().unwrap_or_default();
-        Ok(self.expect.versions.judge(reports, self.reports_once)?)
+        let (recorder, log_end) = (self.store().recorder(), self.store().log_end());
+        Ok(self.judge_recorded(recorder, log_end)?)
+    }
+
+    fn judge_recorded(&mut self, recorder: Option<Arc<ReportRecorder>>, log_end: Seq) -> Verdict {
+        let reports = recorder.map(|recorder| recorder.take()).unwrap_or_default();
+        self.expect.versions.judge(reports, log_end, self.reports_once)
+    }
+
+    /// Closes the database, and judges the reports until then.
+    fn close_store(&mut self) -> std::result::Result<(), Interruption> {
+        let store = self.store.take().expect("the database is open");
+        let recorder = store.recorder();
+        store.close()?;
+        Ok(self.judge_recorded(recorder, Seq::MAX)?)
     }
 
     /// Removes all superseded versions, and checks that all of them were reported. Returns their number, or `None` if
@@ -400,8 +414,7 @@ impl<'a> Session<'a> {
 
     fn reopen(&mut self) -> std::result::Result<(), Interruption> {
         self.counted = self.counters();
-        self.judge_reports()?;
-        self.store.take().expect("the database is open").close()?;
+        self.close_store()?;
         self.expect.flushed();
         self.seed = self.seed.wrapping_add(1);
         self.store = Some(self.opener.open(&self.disk, self.seed)?);

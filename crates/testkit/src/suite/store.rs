@@ -1,14 +1,15 @@
 //! The interface through which the suites drive a database. The library implements it in its own tests, since the test
 //! kit must not depend on the library.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use ecotone_engine::{
     contract::{Hint, Range, Record},
     merge::Merge,
 };
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, Seq};
 
+use super::ReportRecorder;
 use crate::{
     model::{Change, Level},
     sim::SimStorage,
@@ -74,8 +75,10 @@ pub trait Store: Send + Sync {
     fn verify(&self) -> Result<Vec<String>>;
     /// Counters of the engines, summed over all keyspaces.
     fn counters(&self) -> Counters;
-    /// The versions that were reported as superseded since the last call; `None` if the engine reports nothing.
-    fn superseded(&self) -> Option<Vec<Record>>;
+    /// The listener that hears of superseded versions; `None` if the engine reports nothing.
+    fn recorder(&self) -> Option<Arc<ReportRecorder>>;
+    /// The end of the log.
+    fn log_end(&self) -> Seq;
     /// Does all work that removes superseded versions. False if some may be left.
     fn purge(&self) -> Result<bool>;
     /// Why writing has stopped, if it has.

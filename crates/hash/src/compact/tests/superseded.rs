@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use ecotone_engine::{merge::Merge, superseded::SupersededReports};
 use ecotone_substrate::wal::WalOptions;
-use ecotone_testkit::{engine::context, suite::ReportRecorder};
+use ecotone_testkit::{
+    engine::context,
+    suite::{ReportRecorder, ReportedVersion},
+};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
@@ -65,9 +68,30 @@ impl Reported {
         self.listen();
     }
 
+    /// Makes all records read-only. Returns their region.
+    fn freeze(&self) -> Region {
+        let log = &self.fixture.hash.chains.log;
+        let (from, until) = (log.bounds().begin(), log.close_page());
+        log.freeze(until);
+        Region { from, until }
+    }
+
+    /// Writes values of one key, of which only the first is appended.
+    fn set(&self, values: &[&str]) {
+        values.iter().for_each(|value| self.fixture.set(b"key", value.as_bytes()));
+    }
+
+    /// The values of that key that were reported since the last call, sorted.
+    fn reported(&self) -> Vec<String> {
+        let reports = self.recorder.take().into_iter().map(|report| report.version);
+        let mut values: Vec<_> = reports.filter(|(key, _)| key == b"key").map(|(_, old)| old).collect();
+        values.sort_unstable();
+        values.into_iter().map(|old| String::from_utf8(old).unwrap()).collect()
+    }
+
     /// Counts the reports.
     fn listen(&mut self) {
-        for version in self.recorder.take() {
+        for ReportedVersion { version, .. } in self.recorder.take() {
             let count = self.counts.get_mut(&version);
             *count.unwrap_or_else(|| panic!("{version:?} is not superseded")) += 1;
         }
@@ -92,10 +116,7 @@ fn each_superseded_version_is_reported_once() {
                 3 => compactor.merge().unwrap(),
                 4 => {
                     // Without a compaction at once, so that the copies change before the old records go.
-                    let log = &reported.fixture.hash.chains.log;
-                    let (from, until) = (log.bounds().begin(), log.close_page());
-                    log.freeze(until);
-                    compactor.copy_updated_to_tail(Region { from, until });
+                    compactor.copy_updated_to_tail(reported.freeze());
                 }
                 _ => _ = compactor.compact_if_due().unwrap(),
             }
@@ -110,4 +131,54 @@ fn each_superseded_version_is_reported_once() {
         kept += reported.fixture.hash.counts.kept.get();
     }
     assert!(kept > 0, "no record was appended again");
+}
+
+#[test]
+fn a_promised_record_is_not_appended_again() {
+    let mut reported = Reported::new(1, Compaction::Lookup);
+    reported.fixture.limits.merge = 2;
+    // The first delta is the largest, so the merge takes the others.
+    (0..100u32).for_each(|other| reported.fixture.set(&other.to_be_bytes(), &[7; 40]));
+    reported.set(&["1", "2"]);
+    *reported.fixture.journal.floor.lock().unwrap() = reported.fixture.hash.chains.log.tail();
+    let region = reported.freeze();
+    reported.fixture.compactor().copy_updated_to_tail(region);
+    reported.fixture.compactor().compact(region.until).unwrap();
+    reported.fixture.compact().unwrap();
+    reported.set(&["3"]);
+    reported.fixture.compact().unwrap();
+    reported.fixture.compactor().merge().unwrap();
+    reported.fixture.fold_all().unwrap();
+    assert_eq!(reported.reported(), ["1", "2"]);
+}
+
+#[test]
+fn a_value_that_comes_back_is_reported_between() {
+    for compaction in [Compaction::Lookup, Compaction::Scan] {
+        let reported = Reported::new(1, compaction);
+        for value in ["1", "2", "1"] {
+            reported.set(&[value]);
+            reported.freeze();
+        }
+        reported.fixture.compact().unwrap();
+        assert_eq!(reported.reported(), ["1", "2"], "{compaction:?}");
+    }
+}
+
+#[test]
+fn a_version_that_was_appended_again_and_written_again_is_no_old_one() {
+    for compaction in [Compaction::Lookup, Compaction::Scan] {
+        let reported = Reported::new(1, compaction);
+        reported.set(&["1", "2"]);
+        let region = reported.freeze();
+        reported.fixture.compactor().copy_updated_to_tail(region);
+        reported.freeze();
+        reported.set(&["2"]);
+        reported.fixture.compact().unwrap();
+        assert_eq!(reported.reported(), ["1"], "{compaction:?}");
+        reported.set(&["3"]);
+        reported.fixture.compact().unwrap();
+        reported.fixture.fold_all().unwrap();
+        assert_eq!(reported.reported(), ["2"], "{compaction:?}");
+    }
 }
