@@ -48,7 +48,6 @@ pub struct Lsm {
     pub(super) slabs: Arc<SlabReserve>,
     pub(super) files: Arc<VersionSet>,
     pub(super) deps: LsmDeps,
-    read_observer: Option<Arc<dyn ReadObserver>>,
     pub(super) tuning: Tuning,
     pub(super) flusher: Flusher,
     pub(super) compactor: Compactor,
@@ -87,13 +86,21 @@ pub(crate) type Met<'a> = Option<&'a [u8]>;
 /// Use counters of a keyspace and of its record cache.
 pub(super) type Use = ((u64, u64), Stats);
 
-/// What reads leave behind.
+/// What reads leave behind, and who watches them.
 #[derive(Debug)]
 pub(super) struct Reads {
+    observer: Option<Arc<dyn ReadObserver>>,
     /// Lengths of scans: first those of all runs of L0, then those of each level, by its number.
     lengths: [Arc<ScanLengths>; MAX_LEVELS as usize + 1],
     /// Point reads that reached the page tier, and fragments of scans that read it.
     pub(super) of_pages: Counter,
+}
+
+impl Reads {
+    fn new(observer: Option<Arc<dyn ReadObserver>>) -> Reads {
+        let lengths = array::from_fn(|_| Arc::new(ScanLengths::new(1)));
+        Reads { observer, lengths, of_pages: Counter::default() }
+    }
 }
 
 impl Lsm {
@@ -112,13 +119,12 @@ impl Lsm {
             slabs: Arc::new(SlabReserve::new(pool)),
             files: files.clone(),
             deps,
-            read_observer,
             tuning,
             flusher: Flusher::default(),
             compactor: Compactor::new(&files.context().shared.clock),
             conversions: Conversions::default(),
             throttle: Throttle::default(),
-            reads: Reads { lengths: array::from_fn(|_| Arc::new(ScanLengths::new(1))), of_pages: Counter::default() },
+            reads: Reads::new(read_observer),
             idle: IdleDetector::default(),
             seed: files.environment().database,
         }
@@ -135,7 +141,7 @@ impl Lsm {
     /// The observer of reads and writes, if there is one.
     #[inline]
     pub(super) fn read_observer(&self) -> Option<&Arc<dyn ReadObserver>> {
-        self.read_observer.as_ref()
+        self.reads.observer.as_ref()
     }
 
     /// The record cache in front of the tables, if there is one.
