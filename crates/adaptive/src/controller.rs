@@ -56,9 +56,9 @@ pub(super) struct Controller {
     ticked_at: AtomicU64,
     state: Mutex<State>,
     job: CoalescedJob,
-    absorbed: Counter,
+    to_pages: Counter,
     merged: Counter,
-    uncovered: Counter,
+    to_tables: Counter,
     given_up: Counter,
 }
 
@@ -95,7 +95,7 @@ impl Controller {
     pub(super) fn new(shared: &Shared, share: u8, split: Split) -> Arc<Controller> {
         let (shared, ticked_at) = (shared.clone(), AtomicU64::new(shared.clock.now()));
         let (keyspace, state, job) = (OnceLock::new(), Mutex::new(State::default()), CoalescedJob::default());
-        let [absorbed, merged, uncovered, given_up] = [(); 4].map(|()| Counter::default());
+        let [to_pages, merged, to_tables, given_up] = [(); 4].map(|()| Counter::default());
         Arc::new(Controller {
             shared,
             share,
@@ -104,9 +104,9 @@ impl Controller {
             ticked_at,
             state,
             job,
-            absorbed,
+            to_pages,
             merged,
-            uncovered,
+            to_tables,
             given_up,
         })
     }
@@ -264,9 +264,9 @@ impl Controller {
 
     fn count(&self, target: Target) {
         match target {
-            Target::Pages => self.absorbed.increment(),
+            Target::Pages => self.to_pages.increment(),
             Target::OneRun => self.merged.increment(),
-            Target::Tables => self.uncovered.increment(),
+            Target::Tables => self.to_tables.increment(),
         }
     }
 
@@ -404,9 +404,9 @@ impl Controller {
     /// Counters of conversion steps.
     pub(super) fn stats(&self) -> [(&'static str, u64); 4] {
         [
-            ("ranges_to_pages", self.absorbed.get()),
+            ("ranges_to_pages", self.to_pages.get()),
             ("ranges_to_one_run", self.merged.get()),
-            ("ranges_to_tables", self.uncovered.get()),
+            ("ranges_to_tables", self.to_tables.get()),
             ("conversions_given_up", self.given_up.get()),
         ]
     }

@@ -62,13 +62,13 @@ impl Policy {
         let is_paged = |lower: &[u8], upper: &[u8]| {
             paged_ranges.iter().map(PagedRange::bounds).any(|(from, to)| from < upper && lower < to)
         };
-        let uncovered = |(lower, upper): KeyRange| {
+        let conversion_to_tables = |(lower, upper): KeyRange| {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
             let mut parts = self.hints.parts(&lower, &upper).into_iter().filter(|(.., hint)| *hint != Hint::ReadMostly);
             let (lower, upper, _) = parts.find(|(lower, upper, _)| is_paged(lower, upper))?;
             Some(Task::new(Target::Tables, ConversionReason::Cold, lower.to_vec(), upper.to_vec()))
         };
-        self.scan_stats.cold().find_map(uncovered)
+        self.scan_stats.cold().find_map(conversion_to_tables)
     }
 
     /// The bounds of the hot ranges, ascending.

@@ -25,9 +25,9 @@ impl RangePart {
         (lower, upper): (Vec<u8>, Vec<u8>),
     ) -> Vec<RangePart> {
         let bounds = lsm.range_sizes().split_by_paged_ranges(&lower, &upper);
-        let mut uncovered = bounds.iter().filter(|(.., is_paged)| !is_paged);
-        let first = uncovered.next().filter(|_| fits());
-        let rest = first.map(|first| (first.0.clone(), uncovered.next_back().unwrap_or(first).1.clone()));
+        let mut unpaged = bounds.iter().filter(|(.., is_paged)| !is_paged);
+        let first = unpaged.next().filter(|_| fits());
+        let rest = first.map(|first| (first.0.clone(), unpaged.next_back().unwrap_or(first).1.clone()));
         let Some((from, to)) = rest else {
             let range_size = lsm.range_sizes().conversion_size(split, &lower, &upper);
             return non_empty(RangePart { lower, upper, range_size, may_be_run: false }).collect();

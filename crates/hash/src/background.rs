@@ -49,7 +49,7 @@ impl Work {
             Work::Grow => "give a hash index more buckets",
             Work::WriteOut => "write out a hot log",
             Work::Compact => "compact a hot log",
-            Work::MergeBase => "fold a partition",
+            Work::MergeBase => "merge a base",
         }
     }
 }

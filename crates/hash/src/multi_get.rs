@@ -58,12 +58,12 @@ impl Searcher<'_> {
             *key = self.chains.key(bytes);
             self.chains.index.prefetch(key.hash, &pin);
         }
-        let mut heads = [None; BATCH];
-        for (head, key) in heads.iter_mut().zip(&keyed[..keys.len()]) {
-            self.chains.prefetch(head.insert(self.chains.head(key, &pin)), &pin);
+        let mut entries = [None; BATCH];
+        for (entry, key) in entries.iter_mut().zip(&keyed[..keys.len()]) {
+            self.chains.prefetch(entry.insert(self.chains.entry(key, &pin)), &pin);
         }
-        for (number, (head, key)) in (first..).zip(heads.into_iter().flatten().zip(keyed)) {
-            match self.chains.search_begun(&key, &self.chains.begin_from(&key, head, &pin), &pin, &mut value) {
+        for (number, (entry, key)) in (first..).zip(entries.into_iter().flatten().zip(keyed)) {
+            match self.chains.search_begun(&key, &self.chains.begin_from(&key, entry, &pin), &pin, &mut value) {
                 Ok(seen) => answers.push(number, seen.has_value().then_some(&value)),
                 Err(end) => beyond.push(Search { number, key, beyond: end }),
             }

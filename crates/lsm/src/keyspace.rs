@@ -98,7 +98,7 @@ impl LsmKeyspace {
         self.run(self.files.recover(beside)?);
         let Some(conversion) = Conversion::of(self.lsm()) else { return Ok(()) };
         if conversion.misplaced_bounds() > 0 {
-            return Err(self.files.invalid_edit("a range that pages cover ends within a segment"));
+            return Err(self.files.invalid_edit("a paged range ends within a segment"));
         }
         conversion.set_boundaries();
         Ok(())

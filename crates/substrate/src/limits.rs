@@ -37,9 +37,9 @@ pub const MIN_BUDGET: usize = 16 << 20;
 /// Pages of one keyspace's file: page numbers are 32 bits, the last one means "none".
 pub const MAX_PAGES: u32 = u32::MAX - 1;
 
-/// Limit of the log's weight, the bytes of distinct records in it, for a memory budget. It is 0.8 of the write cache,
-/// which is three eighths of the budget, so that replay has memory for everything that it makes dirty
-/// (commit-and-recovery.md, "Log reclaim").
+/// Limit of the log's weight, the bytes of distinct records in it, for a memory budget. It is 0.8 of the
+/// memory that memtables or dirty records may have, three eighths of the budget, so that replay has memory for
+/// everything that it makes dirty (commit-and-recovery.md, "Log reclaim").
 pub const fn log_limit(budget: usize) -> u64 {
     (budget as u64) / 10 * 3
 }

@@ -1,5 +1,5 @@
 //! Claims on base pages. A claim gives one background operation exclusive use of a segment (tree-protocol.md,
-//! invariants 6 and 8).
+//! invariants 6, 10 and 11).
 
 use std::{
     collections::{HashMap, hash_map::Entry},

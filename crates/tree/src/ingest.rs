@@ -28,13 +28,13 @@ impl Tree {
     /// If the iterator ends with an error, memory or disk space is short, or something is damaged or cannot be read or
     /// written.
     pub fn ingest(&self, records: &mut dyn Iterator<Item = Result<IngestRecord>>, inserts: bool) -> Result<u64> {
-        let mut absorbed = 0;
+        let mut ingested = 0;
         loop {
             let chunk = chunk(records)?;
             if chunk.is_empty() {
-                return Ok(absorbed);
+                return Ok(ingested);
             }
-            absorbed += chunk.len() as u64;
+            ingested += chunk.len() as u64;
             self.ingest_chunk(&chunk, inserts)?;
         }
     }

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absorbed_place_by_place_is_judged_when_the_last_one_is() {
+    fn what_is_converted_place_by_place_is_judged_when_the_last_one_is() {
         let mut account = CellStats::default();
         (0..10).for_each(|_| account.scan((100.0, 0.0)));
         account.convert(600.0, false);

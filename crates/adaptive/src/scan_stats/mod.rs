@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hot_range_is_absorbed_when_it_has_lost_twice_its_price_and_not_before() {
+    fn a_hot_range_is_converted_when_it_has_lost_twice_its_price_and_not_before() {
         let (mut scan_stats, mut now) = (ScanStats::default(), 0);
         scan(&mut scan_stats, &mut now, 60, (20_000, 1000));
         assert_eq!(worth(&scan_stats, 1000.0, 60_000.0), None, "60 ms lost of 60 ms");

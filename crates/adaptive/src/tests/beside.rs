@@ -62,7 +62,7 @@ fn a_compaction_ends_though_something_is_flushed_in_each_absorption() {
 
 /// The limit on bytes is for the merge, not for the conversion before it.
 #[test]
-fn what_is_absorbed_before_a_merge_is_none_of_its_bytes() {
+fn what_is_converted_before_a_merge_is_none_of_its_bytes() {
     let (mut fixture, mut model) = (Fixture::new(6, AdaptiveOptions::default()), Model::new());
     put(&mut fixture, &mut model, 0..2 * KEYS, &[0; 100]);
     fixture.keyspace.convert_to_pages(b"a", &key(KEYS)).unwrap();
@@ -78,7 +78,7 @@ fn what_is_absorbed_before_a_merge_is_none_of_its_bytes() {
         assert!((read > 0) == is_made && (before > 0 || is_made), "{read} {before}");
         ways += u32::from(!is_made);
     }
-    assert!(ways > 0, "nothing was absorbed before");
+    assert!(ways > 0, "nothing was converted before");
     fixture.expect(&model);
 }
 
@@ -115,7 +115,7 @@ fn a_turn_absorbs_one_piece_of_what_a_compaction_would_bring_below_a_floor() {
 /// `superseded_from` is taken from the version at the start of the conversion, so newer runs stay visible. Readers
 /// never wait for the job, wherever it stands.
 #[test]
-fn what_is_flushed_while_its_range_is_absorbed_counts() {
+fn what_is_flushed_while_its_range_is_converted_counts() {
     for is_paged in [false, true] {
         let (mut fixture, mut model) = (Fixture::new(4, AdaptiveOptions::default()), Model::new());
         put(&mut fixture, &mut model, 0..KEYS, &[0; 100]);
@@ -216,7 +216,7 @@ fn an_absorption_ends_when_its_keyspace_is_dropped() {
 /// The read statistics choose the type of index for tables. Reads of converted tables count, like reads of other
 /// removed tables.
 #[test]
-fn what_was_read_of_tables_that_are_absorbed_is_not_forgotten() {
+fn what_was_read_of_tables_that_are_converted_is_not_forgotten() {
     let (mut fixture, mut model) = (Fixture::new(2, AdaptiveOptions::default()), Model::new());
     put(&mut fixture, &mut model, 0..KEYS, &[0; 100]);
     (0..KEYS).for_each(|number| assert!(fixture.keyspace.get(&key(number)).unwrap().is_some()));

@@ -79,7 +79,7 @@ fn what_is_flushed_of_pages_is_in_these_and_the_rest_in_a_run() {
 
 /// Pages are older than a visible run above them.
 #[test]
-fn a_range_with_something_above_its_pages_gets_a_run_and_one_that_is_absorbed_again_does_not() {
+fn a_range_with_something_above_its_pages_gets_a_run_and_one_that_is_converted_again_does_not() {
     let (mut fixture, mut model) = covered(400, 800);
     fixture.keyspace.reactivate(&key(400), &key(800)).unwrap();
     put(&mut fixture, &mut model, 500..520, Some(&[1; 60]));
@@ -220,7 +220,7 @@ fn without_space_for_pages_all_goes_into_the_run() {
 
 /// A conversion to tables that has read a page would miss records that come into the page later.
 #[test]
-fn what_is_flushed_while_its_range_is_uncovered_goes_into_a_run() {
+fn what_is_flushed_while_its_range_is_converted_to_tables_goes_into_a_run() {
     for stop in 1.. {
         let (mut fixture, mut model) = covered(300, 900);
         let keyspace = fixture.keyspace.clone();
@@ -245,7 +245,7 @@ fn what_is_flushed_while_its_range_is_uncovered_goes_into_a_run() {
 
 /// A conversion to tables waits for a flush into the pages. Pages at the bounds are not claimed.
 #[test]
-fn a_range_is_uncovered_when_the_flush_that_brings_records_into_it_is_over() {
+fn a_range_is_converted_to_tables_when_the_flush_that_brings_records_into_it_is_over() {
     for stop in 1.. {
         let (mut fixture, mut model) = covered(300, 900);
         put(&mut fixture, &mut model, (500..700).step_by(7), Some(&[1; 60]));

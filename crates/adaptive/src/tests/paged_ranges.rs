@@ -54,7 +54,7 @@ fn check_some(fixture: &Fixture, model: &Model, random: &mut SmallRng, seed: u64
 /// into runs, into pages, or either at random.
 #[test]
 fn trap_12_what_was_written_is_read_whatever_shape_its_range_has() {
-    let (mut absorbed, mut compacted, mut diverted) = (0, 0, 0);
+    let (mut converted, mut compacted, mut diverted) = (0, 0, 0);
     for seed in 0..30 {
         let mut random = SmallRng::seed_from_u64(seed);
         let tree = TreeOptions::default().segment_pages([1, 4, 16][seed as usize % 3]);
@@ -80,11 +80,11 @@ fn trap_12_what_was_written_is_read_whatever_shape_its_range_has() {
             }
         }
         fixture.expect(&model);
-        (absorbed, compacted) = (absorbed + fixture.stat("paged_ranges"), compacted + fixture.stat("compactions"));
+        (converted, compacted) = (converted + fixture.stat("paged_ranges"), compacted + fixture.stat("compactions"));
         fixture.reopen();
         fixture.expect(&model);
     }
-    assert!(absorbed > 20 && compacted > 20 && diverted > 1000, "{absorbed}, {compacted} and {diverted}");
+    assert!(converted > 20 && compacted > 20 && diverted > 1000, "{converted}, {compacted} and {diverted}");
 }
 
 /// All runs are gone, and with them the run that `superseded_from` named.
@@ -124,7 +124,7 @@ fn a_bulk_load_into_what_is_covered_comes_above_it() {
 
 /// The part of an unfinished run that was converted meanwhile is superseded.
 #[test]
-fn a_bulk_load_whose_first_keys_are_absorbed_goes_on_above_them() {
+fn a_bulk_load_whose_first_keys_are_converted_goes_on_above_them() {
     let (mut fixture, mut model) = (Fixture::new(1, AdaptiveOptions::default()), Model::new());
     // A tombstone behind all loaded keys makes the load write a run instead of the last level.
     fixture.write(b"z", Some(b""));
@@ -132,17 +132,17 @@ fn a_bulk_load_whose_first_keys_are_absorbed_goes_on_above_them() {
     fixture.write(b"z", None);
     fixture.flush();
     let keyspace = fixture.keyspace.clone();
-    let mut absorbed = false;
+    let mut converted = false;
     let mut records = (0..2000).map(|number| {
         if number == 600 {
             assert!(keyspace.lsm.bounds().contains(&key(0)), "a table is there");
             keyspace.convert_to_pages(&key(50), b"y").unwrap();
-            absorbed = keyspace.lsm.bounds().contains(&key(0));
+            converted = keyspace.lsm.bounds().contains(&key(0));
         }
         Ok((key(number), vec![2; 60]))
     });
     assert_eq!(fixture.keyspace.clone().bulk_load(&mut records).unwrap(), 2000);
-    assert!(absorbed, "a part of the run is left");
+    assert!(converted, "a part of the run is left");
     model.extend((0..2000).map(|number| (key(number), vec![2; 60])));
     fixture.expect(&model);
     fixture.reopen();
@@ -169,7 +169,7 @@ fn reorganisation_stays_between_the_bounds_of_covers() {
 }
 
 #[test]
-fn what_no_table_has_any_more_is_not_absorbed_again() {
+fn what_no_table_has_any_more_is_not_converted_again() {
     let (mut fixture, mut model) = (Fixture::new(1, AdaptiveOptions::default()), Model::new());
     (0..KEYS).for_each(|number| fixture.put(&mut model, number, Some(&[1; 30])));
     fixture.flush();

@@ -36,7 +36,7 @@ fn marks(fixture: &Fixture) -> Vec<Option<RunId>> {
 }
 
 #[test]
-fn what_is_uncovered_is_in_tables_alone_and_its_pages_are_free() {
+fn what_is_converted_to_tables_is_in_tables_alone_and_its_pages_are_free() {
     let (mut fixture, mut model) = covered(KEYS, (200, 2000));
     put(&mut fixture, &mut model, (0..KEYS).step_by(7), Some(&[1; 60]));
     put(&mut fixture, &mut model, (0..KEYS).step_by(11), None);
@@ -56,7 +56,7 @@ fn what_is_uncovered_is_in_tables_alone_and_its_pages_are_free() {
 
 /// A part of a paged range becomes tables, and the other parts stay as they are.
 #[test]
-fn a_part_of_a_cover_is_uncovered_between_two_fences() {
+fn a_part_of_a_paged_range_is_converted_to_tables_between_two_fences() {
     let (mut fixture, mut model) = covered(KEYS, (0, KEYS));
     put(&mut fixture, &mut model, (0..KEYS).step_by(7), Some(&[1; 60]));
     fixture.keyspace.convert_to_tables(&key(900), &key(1100)).unwrap();

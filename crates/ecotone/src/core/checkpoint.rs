@@ -112,7 +112,7 @@ impl DatabaseState {
         self.checkpoint(Checkpoint::InUse)?;
         let freed = self.wal.kept_from().saturating_sub(begin);
         let took = self.shared.clock.since(began);
-        tracing::debug!(used, freed, ?took, "relieved the log");
+        tracing::debug!(used, freed, ?took, "reclaimed the log");
         self.reclaim.took(slice, freed, took);
         Ok(())
     }

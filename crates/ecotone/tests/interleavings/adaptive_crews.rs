@@ -1,6 +1,6 @@
-//! Crews on the adaptive engine. Whoever flushes also has a range covered, opened or uncovered by chance, and what is
-//! flushed of ranges that are pages alone goes into these by chance; who hints has the keyspace's own upkeep do that
-//! (adaptive-protocol.md, "Proofs").
+//! Crews on the adaptive engine. A flusher also converts or reactivates a random range, and writes records of random
+//! paged ranges to their pages. A hinter leaves the conversions to the keyspace's controller (adaptive-protocol.md,
+//! "Proofs").
 
 use std::sync::Arc;
 
@@ -39,8 +39,7 @@ pub(super) const MODES: Crew = Crew {
 /// Changes of shape, and a crash.
 pub(super) const CRASHED_SHAPES: Crew =
     Crew { threads: &[(Flusher, 8), (Flusher, 8), (Writer, 8), (Writer, 8), (Batcher, 4)], registers: 8, crash: true };
-/// Gets, scans and writes beside ranges that are absorbed and uncovered piece by piece, since somebody says so again
-/// and again.
+/// Gets, scans and writes beside ranges that are converted to pages and to tables, piece by piece, after hints.
 pub(super) const HINTS: Crew =
     Crew { threads: &[(Hinter, 8), (Reader, 8), (Scanner, 4), (Writer, 8), (Flusher, 6)], registers: 8, crash: false };
 /// The same with more writes, and a crash.

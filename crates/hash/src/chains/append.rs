@@ -64,7 +64,7 @@ impl Chains {
 /// Links `raw` as the newest record of the chain that was found, whose hot records begin at `hot`. Read-cache entries
 /// of the chain become unreachable. All arguments were read under the pin that is still held.
 pub(crate) fn append<'p>(log: &HotLog, found: Found<'_>, hot: Link, raw: UnlinkedRecord<'p>) -> Appended<'p> {
-    let before = hot.head(log.bounds().begin());
+    let before = hot.address_from(log.bounds().begin());
     if before.is_some_and(|before| before > raw.address()) {
         return Appended::Crossed;
     }

@@ -16,7 +16,7 @@ impl Start {
     /// linked since may have left the log.
     fn known(&self, begin: Address) -> Option<Option<Address>> {
         // Records linked since are not below that SAFE.
-        (self.safe >= begin).then(|| self.hot.head(self.begin).filter(|address| *address >= begin))
+        (self.safe >= begin).then(|| self.hot.address_from(self.begin).filter(|address| *address >= begin))
     }
 }
 
@@ -50,7 +50,7 @@ impl Chains {
         let found = self.index.find_or_insert(key.hash, pin).ok_or(NeedsSpace::Bucket)?;
         let met = self.read_cache.search(key.bytes, found.entry.link(), pin);
         if met.copy.is_none()
-            && (met.hot.head(begin) == known || bug!(StaleAdmission))
+            && (met.hot.address_from(begin) == known || bug!(StaleAdmission))
             && let Some(copy) = self.read_cache.add(key, value, found.entry.link(), pin)
         {
             // If the index entry has changed, no link names the cache entry, and its memory is freed with its frame.

@@ -87,7 +87,7 @@ impl Seen {
 
 /// An index entry as a search has read it. The first record of its chain has not been read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Head {
+pub(crate) struct FoundEntry {
     safe: Address,
     begin: Address,
     link: Link,
@@ -131,7 +131,7 @@ impl Chains {
             copy.read(value);
             return Ok(Seen { start, place: FoundIn::Copy });
         }
-        self.go_on(key, start, start.hot.head(start.begin), pin, value)
+        self.go_on(key, start, start.hot.address_from(start.begin), pin, value)
     }
 
     /// The start of a search for the key now.
@@ -142,33 +142,35 @@ impl Chains {
     /// Starts a search for the key.
     #[inline]
     pub(crate) fn begin<'p>(&'p self, key: &Key<'_>, pin: &'p Pin<'_>) -> StartedSearch<'p> {
-        self.begin_from(key, self.head(key, pin), pin)
+        self.begin_from(key, self.entry(key, pin), pin)
     }
 
     /// The index entry of the key.
     #[inline]
-    pub(crate) fn head(&self, key: &Key<'_>, pin: &Pin<'_>) -> Head {
+    pub(crate) fn entry(&self, key: &Key<'_>, pin: &Pin<'_>) -> FoundEntry {
         // The order matters: a record linked after the entry was read is above a SAFE that was read before.
         let (safe, begin) = (self.log.bounds().safe(), self.log.bounds().begin());
         let link = self.index.find(key.hash, pin).map_or(Link::NONE, |found| found.entry.link());
-        Head { safe, begin, link }
+        FoundEntry { safe, begin, link }
     }
 
     /// Prefetches the record or the read-cache entry that a search reads first.
     #[inline]
-    pub(crate) fn prefetch(&self, head: &Head, pin: &Pin<'_>) {
-        if head.link.is_cached() {
-            self.read_cache.prefetch(head.link, pin);
-        } else if let Some(record) = head.link.head(head.begin).and_then(|address| self.log.record(address, pin)) {
+    pub(crate) fn prefetch(&self, entry: &FoundEntry, pin: &Pin<'_>) {
+        if entry.link.is_cached() {
+            self.read_cache.prefetch(entry.link, pin);
+        } else if let Some(record) =
+            entry.link.address_from(entry.begin).and_then(|address| self.log.record(address, pin))
+        {
             record.prefetch();
         }
     }
 
     /// Starts a search for the key with an entry that was read under the pin.
     #[inline]
-    pub(crate) fn begin_from<'p>(&'p self, key: &Key<'_>, head: Head, pin: &'p Pin<'_>) -> StartedSearch<'p> {
-        let met = self.read_cache.search(key.bytes, head.link, pin);
-        StartedSearch { start: Start { safe: head.safe, begin: head.begin, hot: met.hot }, copy: met.copy }
+    pub(crate) fn begin_from<'p>(&'p self, key: &Key<'_>, entry: FoundEntry, pin: &'p Pin<'_>) -> StartedSearch<'p> {
+        let met = self.read_cache.search(key.bytes, entry.link, pin);
+        StartedSearch { start: Start { safe: entry.safe, begin: entry.begin, hot: met.hot }, copy: met.copy }
     }
 
     /// Continues a search in memory from an address. The pin may be another than the one under which the search began.
@@ -191,7 +193,7 @@ impl Chains {
     /// The newest record of the key in a chain that begins at `link`.
     #[inline]
     pub(crate) fn newest<'p>(&'p self, key: &Key<'_>, link: Link, reach: SearchDepth, pin: &'p Pin<'_>) -> Newest<'p> {
-        self.newest_from(key, link.head(reach.begin), reach, pin)
+        self.newest_from(key, link.address_from(reach.begin), reach, pin)
     }
 
     /// The oldest record of the key in a part of its chain, as far as memory has it, from its newest record on.

@@ -69,5 +69,5 @@ impl Index {
 
 /// Whether a link names neither a read-cache entry nor a record from `clearable` on.
 fn names_nothing(link: Link, clearable: Address) -> bool {
-    !link.is_cached() && link.head(clearable).is_none()
+    !link.is_cached() && link.address_from(clearable).is_none()
 }

@@ -132,7 +132,7 @@ impl Link {
     /// The address at or above `begin` that the link names, if any. The link must have been read after `begin`, and
     /// links to records that had left the log before must have been swept.
     #[inline]
-    pub(crate) fn head(self, begin: Address) -> Option<Address> {
+    pub(crate) fn address_from(self, begin: Address) -> Option<Address> {
         self.address(begin, begin.plus(MAX_LOG))
     }
 

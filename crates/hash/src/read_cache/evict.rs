@@ -214,7 +214,7 @@ impl Chains {
             Referrer::Copy(copy) => copy.relink(from, to),
             Referrer::Entry(found) => {
                 // A link at or above CLEARABLE may be in use by a pinned thread (hash-protocol.md, invariant 24).
-                if !to.is_cached() && to.head(self.log.bounds().clearable()).is_none() {
+                if !to.is_cached() && to.address_from(self.log.bounds().clearable()).is_none() {
                     return self.index.free(*found);
                 }
                 found.place.exchange(found.entry, found.entry.with_link(to)).is_ok()
@@ -280,7 +280,7 @@ impl Chains {
         let pin = self.domain.pin();
         let (copy, behind) = queue.next(word, number, &pin)?;
         let link = copy.link();
-        if !link.is_cached() && link.head(self.log.bounds().clearable()).is_none() {
+        if !link.is_cached() && link.address_from(self.log.bounds().clearable()).is_none() {
             copy.relink(link, Link::NONE);
         }
         Some(behind)

@@ -86,7 +86,7 @@ impl HashManifest {
         gone: &mut ObsoleteFiles,
     ) -> Result<(), InvalidEdit> {
         let Some(place) = self.partitions.iter().position(|partition| partition.part == deleted) else {
-            return Err("a partition that is folded is not there");
+            return Err("a partition whose base is merged is not there");
         };
         if added.is_empty() || merged_until < self.partitions[place].merged_until {
             return Err("a partition would have less than before");

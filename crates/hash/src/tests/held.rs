@@ -128,7 +128,7 @@ fn trap_07_a_page_that_left_the_log_unwritten_is_not_missed() {
         let gone_on = fixture.hash.chains.go_on(
             &wanted,
             start,
-            start.hot.head(start.begin),
+            start.hot.address_from(start.begin),
             &fixture.hash.chains.domain.pin(),
             value,
         );

@@ -47,7 +47,7 @@ impl Collector<'_> {
         }
         let mut ends = BinaryHeap::new();
         for link in links {
-            let mut next = hash.chains.read_cache.below(link, &pin).head(begin);
+            let mut next = hash.chains.read_cache.below(link, &pin).address_from(begin);
             while let Some((address, record)) = next.and_then(|at| Some((at, hash.chains.log.record(at, &pin)?))) {
                 let state = record.read(&mut value);
                 record.read_key(&mut key);

@@ -94,7 +94,7 @@ impl Drop for RunBuilder<'_> {
     }
 }
 
-/// Deletes tables that the manifest does not name yet.
+/// Deletes tables that no version has yet.
 pub(crate) fn remove(environment: &Environment, tables: &[Arc<TableReader>]) {
     for reader in tables {
         // The caller needs to know the first error. A file that stays is removed by the next opening.

@@ -75,7 +75,7 @@ impl PagedRangeEdit {
             REACTIVATE => RangeEditKind::Reactivate,
             REMOVE => RangeEditKind::Remove,
             SUPERSEDE_WITHIN => RangeEditKind::SupersedeContained(RunId::decode(r)?),
-            _ => return r.fail("there is no such change of a cover"),
+            _ => return r.fail("there is no such change of a paged range"),
         };
         Ok(PagedRangeEdit { lower, upper, kind })
     }

@@ -238,8 +238,8 @@ impl PagedRanges {
         let bytes = self.bounds().map(<[u8]>::len).sum::<usize>();
         match (self.paged_ranges.len(), bytes) {
             (..=MAX_PAGED_RANGES, ..=MAX_PAGED_RANGE_BYTES) => Ok(()),
-            (..=MAX_PAGED_RANGES, _) => Err("the bounds of covers are too long"),
-            _ => Err("there are too many covers"),
+            (..=MAX_PAGED_RANGES, _) => Err("the bounds of paged ranges are too long"),
+            _ => Err("there are too many paged ranges"),
         }
     }
 
@@ -260,10 +260,10 @@ impl PagedRanges {
             left.upper < right.lower || (left.upper == right.lower && left.superseded_from != right.superseded_from)
         };
         if !paged_ranges.iter().all(|paged_range| paged_range.lower < paged_range.upper) {
-            return Err(Malformed::new(start, "a cover has no keys"));
+            return Err(Malformed::new(start, "a paged range has no keys"));
         }
         if !paged_ranges.is_sorted_by(is_apart) {
-            return Err(Malformed::new(start, "covers do not ascend, or two are one"));
+            return Err(Malformed::new(start, "paged ranges do not ascend, or two are one"));
         }
         let paged_ranges = PagedRanges { paged_ranges };
         paged_ranges.check_limits().map_err(|what| Malformed::new(start, what))?;
@@ -273,7 +273,7 @@ impl PagedRanges {
     fn edit(&mut self, edit: &PagedRangeEdit) -> Result<(), InvalidEdit> {
         let PagedRangeEdit { lower, upper, kind } = edit;
         if lower >= upper {
-            return Err("a range of keys that is covered, or no more, is empty");
+            return Err("an edit changes an empty range of keys");
         }
         if let RangeEditKind::SupersedeContained(superseded_from) = kind {
             self.join();
@@ -290,9 +290,9 @@ impl PagedRanges {
                     PagedRange { lower: lower.clone(), upper: upper.clone(), superseded_from: Some(*superseded_from) },
                 );
             }
-            RangeEditKind::Add(_) => return Err("a range comes to be covered that is, in part"),
+            RangeEditKind::Add(_) => return Err("a range is added that is paged in part"),
             _ if !self.is_whole(part.clone(), lower, upper) => {
-                return Err("a range is changed that is not all covered");
+                return Err("a range is changed that is not paged as a whole");
             }
             RangeEditKind::Supersede(superseded_from) => {
                 self.paged_ranges[part].iter_mut().for_each(|paged_range| paged_range.supersede(*superseded_from))

@@ -64,7 +64,7 @@ impl VersionEdit {
         let paged_ranges =
             if form == WITH_PAGED_RANGES { r.list(MAX_PAGED_RANGES, PagedRangeEdit::decode)? } else { Vec::new() };
         if form == WITH_PAGED_RANGES && paged_ranges.is_empty() {
-            return r.fail("a change of covers changes none");
+            return r.fail("a change of paged ranges changes none");
         }
         r.finish()?;
         Ok(VersionEdit { deleted, added, paged_ranges })

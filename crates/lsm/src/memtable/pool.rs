@@ -20,8 +20,8 @@ use ecotone_sys::{
     primitive::{Mutex, Once},
 };
 
-/// Most of the budget that memtables may have, in eighths. That is the size of the write cache, so replay finds memory
-/// for all that the log holds (commit-and-recovery.md, "Log reclaim").
+/// Most of the budget that memtables may have, in eighths. It exceeds the log's limit, so replay finds memory for all
+/// that the log holds (commit-and-recovery.md, "Log reclaim").
 const EIGHTHS: usize = 3;
 /// A memtable is full with one `PARTS`-th of the memory of all memtables, or one and a half: others wait for their
 /// flush meanwhile.

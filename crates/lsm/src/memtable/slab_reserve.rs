@@ -116,7 +116,7 @@ impl SlabReserve {
     /// If there is no slab, which no reservation allows.
     pub(crate) fn take(&self) -> Words {
         let mut ready = self.ready.lock();
-        let slab = ready.pop().expect("a credit promises a slab");
+        let slab = ready.pop().expect("a reservation has a slab");
         self.count(&ready);
         slab
     }
@@ -256,7 +256,7 @@ mod tests {
         let held = fixture.slabs.promised.load(Ordering::Relaxed);
         assert!(fixture.try_to_admit(200).is_err());
         assert_eq!(fixture.slabs.promised.load(Ordering::Relaxed), held, "who is not admitted is promised nothing");
-        assert_eq!(fixture.memory.used(&[Component::Memtable]), fixture.memory.budget() / 8 * 3, "the write cache");
+        assert_eq!(fixture.memory.used(&[Component::Memtable]), fixture.memory.budget() / 8 * 3, "three eighths");
         fixture.slabs.trim();
         assert!(fixture.slabs.bytes() > 0, "what is promised stays");
         credits

@@ -1,7 +1,7 @@
 //! Reactivating tables: all tables become visible again in a paged range. Two jobs need this. A compaction that would
 //! move visible records to a superseded run or level, where they would be lost; and a conversion of pages to tables.
-//! Tables with superseded records at the boundary of the range are rewritten without them (adaptive.md, "Converting to
-//! pages"; adaptive-protocol.md, invariants 11 and 13).
+//! Tables with superseded records at the boundary of the range are rewritten without them (adaptive.md,
+//! "Reactivation and merge-on-read"; adaptive-protocol.md, invariants 11 and 13).
 
 use std::{iter, ops::Bound, sync::Arc};
 
@@ -185,7 +185,7 @@ pub(super) fn merge_all(
     merge(work, RunBuilder::new(lsm.files.loader(), options, splitter, name))
 }
 
-/// Deletes tables that the manifest does not name yet.
+/// Deletes tables that no version has yet.
 fn remove(lsm: &Lsm, tables: &[PlacedTable]) {
     let readers: Vec<_> = tables.iter().map(|(_, reader)| reader.clone()).collect();
     run_builder::remove(lsm.files.environment(), &readers);

@@ -152,7 +152,7 @@ fn what_does_not_count_is_not_read() {
 
 /// Ranges are superseded and reactivated while a scan is between two records.
 #[test]
-fn a_scan_goes_on_where_covers_change() {
+fn a_scan_goes_on_where_paged_ranges_change() {
     for seed in 0..20 {
         let mut random = SmallRng::seed_from_u64(seed);
         let fixture = layered(seed, &mut random);
@@ -191,7 +191,7 @@ fn a_scan_goes_on_where_covers_change() {
 /// A job may convert a range between two paged ranges, which has records in the memtable, before a flush applies its
 /// edits. So these edits must not span such a range.
 #[test]
-fn a_flush_lifts_free_covers_and_nothing_between_them() {
+fn a_flush_raises_free_floors_and_nothing_between_them() {
     let fixture = Fixture::new(3, IndexKind::ALL[0]);
     (0..KEYS).for_each(|number| fixture.write(&key(number), Some(&[1; 50])));
     fixture.flush();

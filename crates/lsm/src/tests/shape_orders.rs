@@ -255,7 +255,7 @@ impl Fixture {
     fn convert_to_tables(&self) {
         let _guard = self.compaction_lock.lock();
         self.converting.begin(&self.flush_lock, &span());
-        let below = self.pages.lock().expect("it is covered");
+        let below = self.pages.lock().expect("it is paged");
         let table = self.table(below);
         let change = VersionEdit {
             added: vec![(RunId::LAST, table.file)],

@@ -119,7 +119,7 @@ impl<V: Send + Sync + 'static> CurrentVersion<V> {
     /// If the pin is of another domain.
     #[inline]
     pub(crate) fn load<'p>(&'p self, pin: &'p Pin<'_>) -> &'p SuperVersion<V> {
-        self.slot.load(pin).expect("there is always a view")
+        self.slot.load(pin).expect("there is always a super version")
     }
 
     /// Looks for a key in memory, and appends its value to `value`. True if the newest record of the key has a value.

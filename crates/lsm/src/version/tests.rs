@@ -203,7 +203,7 @@ fn a_version_has_what_the_structure_names_whatever_came_before() {
 }
 
 #[test]
-fn what_is_at_a_floor_or_older_does_not_count_in_its_cover() {
+fn what_is_at_a_floor_or_older_does_not_count_in_its_range() {
     let mut fixture = Fixture::new();
     fixture.flush(&[fake(1, 0, 200)]).unwrap();
     fixture.flush(&[fake(2, 0, 200)]).unwrap();

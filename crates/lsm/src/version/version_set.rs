@@ -53,7 +53,7 @@ impl Deref for VersionSet {
 #[derive(Debug)]
 pub(crate) struct VersionState {
     structure: LevelManifest,
-    /// Tables that the manifest does not name any more, each with the sequence of the record that dropped it.
+    /// Tables that no version has any more, each with the sequence of the record that dropped it.
     obsolete: Vec<(Seq, Arc<TableReader>)>,
     /// Ranges that were converted to tables and whose pages are not freed yet.
     pending_frees: PendingFrees<Version<TableReader>>,
@@ -221,7 +221,7 @@ impl VersionSet {
     pub(crate) fn replay(&self, body: &[u8]) -> Result<()> {
         let change = VersionEdit::decode(body).map_err(|malformed| malformed.at(RECORD, 0))?;
         if !change.paged_ranges.is_empty() && self.context().sub_engine.is_none() {
-            return Err(self.invalid_edit("an lsm keyspace covers nothing"));
+            return Err(self.invalid_edit("an lsm keyspace has no paged ranges"));
         }
         self.state().structure.apply(&change).map_err(|what| self.invalid_edit(what))
     }

@@ -44,7 +44,7 @@ fn a_range_that_was_carved_is_one_empty_segment_and_what_its_neighbours_had_in_c
 }
 
 #[test]
-fn what_is_absorbed_into_a_range_that_was_carved_stays_between_its_walls() {
+fn what_is_ingested_into_a_range_that_was_carved_stays_between_its_walls() {
     for seed in 0..12 {
         let mut random = SmallRng::seed_from_u64(seed);
         let (fixture, mut model) = filled(seed, &mut random);

@@ -33,7 +33,7 @@ fn options(random: &mut SmallRng) -> TreeOptions {
 }
 
 #[test]
-fn a_stream_that_was_absorbed_is_over_what_there_was() {
+fn a_stream_that_was_ingested_is_over_what_there_was() {
     let (mut in_place, mut fresh) = (0, 0);
     for seed in 0..12 {
         let mut random = SmallRng::seed_from_u64(seed);
@@ -57,7 +57,7 @@ fn a_stream_that_was_absorbed_is_over_what_there_was() {
 
 /// More pages than a round has, and more bytes than a chunk.
 #[test]
-fn a_long_stream_is_absorbed_in_chunks() {
+fn a_long_stream_is_ingested_in_chunks() {
     let (fixture, mut model) = (Fixture::new(1, TreeOptions::default()), Model::new());
     for round in 0..3_u8 {
         let records: Records = (0..30_000).map(|number| (key(number), Some(vec![round; 60]))).collect();
@@ -97,8 +97,8 @@ fn an_absorption_that_fails_leaves_of_each_key_what_was_or_what_came() {
         over(&mut after, &second);
         let start = fixture.disk.io_index();
         failure.into_iter().for_each(|ahead| fixture.disk.fail_at(start + ahead, ErrorKind::Other));
-        let absorbed = fixture.ingest(&second);
-        assert_eq!(absorbed.is_err(), failure.is_some(), "{failure:?}");
+        let ingested = fixture.ingest(&second);
+        assert_eq!(ingested.is_err(), failure.is_some(), "{failure:?}");
         let count = fixture.disk.io_index() - start;
         for key in (0..1500).map(key) {
             let found = fixture.find(&key);
@@ -124,12 +124,12 @@ fn what_has_no_memory_leaves_no_page_that_nobody_names() {
     let mut failures = 0;
     for spare in 0.. {
         let taken = fixture.leave_memory(spare);
-        let absorbed = fixture.ingest(&added);
+        let ingested = fixture.ingest(&added);
         drop(taken);
-        if absorbed.is_ok() {
+        if ingested.is_ok() {
             break;
         }
-        failures += usize::from(absorbed.is_err_and(|error| error.is_shortage()));
+        failures += usize::from(ingested.is_err_and(|error| error.is_shortage()));
     }
     over(&mut model, &added);
     assert!(failures > 3, "{failures}");
@@ -139,7 +139,7 @@ fn what_has_no_memory_leaves_no_page_that_nobody_names() {
 /// Two pages of each segment need an overflow page each, and the disk is full for a moment. If only one page got its
 /// overflow page, the segment is rebuilt, with that page's current content.
 #[test]
-fn what_finds_a_full_disk_for_a_moment_is_absorbed_nevertheless() {
+fn what_finds_a_full_disk_for_a_moment_is_ingested_nevertheless() {
     /// I/Os that find a full disk: extending a file is tried twice, and once more each time after the log was synced.
     const FULL: [u64; 4] = [0, 1, 2, 3];
     // The disk is full from this I/O on. Returns whether the ingestion came so far, and whether it failed.
@@ -157,22 +157,22 @@ fn what_finds_a_full_disk_for_a_moment_is_absorbed_nevertheless() {
         let taken = space.allocate((space.total() - space.used()) as usize - spare).unwrap();
         let full = fixture.disk.io_index() + full;
         FULL.into_iter().for_each(|behind| fixture.disk.fail_at(full + behind, ErrorKind::StorageFull));
-        let absorbed = fixture.ingest(&added);
+        let ingested = fixture.ingest(&added);
         let is_reached = fixture.disk.io_index() > full;
         space.free_now(&taken).unwrap();
         while fixture.disk.io_index() <= full + FULL[3] {
             _ = fixture.tree.verify();
         }
-        if absorbed.is_ok() {
+        if ingested.is_ok() {
             over(&mut model, &added);
             fixture.expect(&model);
         }
-        (is_reached, absorbed.is_err())
+        (is_reached, ingested.is_err())
     };
-    let mut absorbed = 0;
+    let mut ingested = 0;
     for spare in 0..6 {
         let all = (0..).map(|full| absorb(full, spare)).take_while(|(is_reached, _)| *is_reached);
-        absorbed += all.filter(|(_, is_failed)| !is_failed).count();
+        ingested += all.filter(|(_, is_failed)| !is_failed).count();
     }
-    assert!(absorbed > 3, "{absorbed}");
+    assert!(ingested > 3, "{ingested}");
 }

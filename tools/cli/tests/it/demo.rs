@@ -103,7 +103,7 @@ fn kills_at_any_moment_lose_nothing_of_what_changes_its_shape() {
     println!("{told:#?}");
     assert!(told.iter().any(|line| !line.contains(", 0 paged ranges")), "no kill met paged ranges: {told:?}");
     // What went on just before is told of a kill in five: that says something of many alone.
-    for words in ["absorbing", "uncovering"] {
+    for words in ["converting-to-pages", "converting-to-tables"] {
         assert!(with(words) > 0 || told.len() < 50, "no kill met {words}: {told:?}");
     }
 }

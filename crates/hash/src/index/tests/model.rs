@@ -91,7 +91,8 @@ fn random_inserts_sweeps_and_growth_follow_the_model() {
                 300..400 if seed > 0 => grown.step(&mut random),
                 _ => {
                     let pin = domain.pin();
-                    let found = grown.index.find(hash, &pin).and_then(|found| found.entry.link().head(clearable));
+                    let found =
+                        grown.index.find(hash, &pin).and_then(|found| found.entry.link().address_from(clearable));
                     assert_eq!(found, model.get(&name(hash)).copied(), "seed {seed}");
                 }
             }

@@ -31,7 +31,7 @@ const A_RUN: usize = 2 * Size::Slab.bytes();
 const AN_OUTPUT: usize = 4 * Size::Slab.bytes();
 const A_RECORD: u64 = 9;
 
-/// The inputs of a job. They do not change once it is split into subtasks (invariant 1).
+/// The inputs of a job. They do not change once it is split into subtasks (compaction-pace.md, invariant 4).
 pub(crate) struct CompactionJob {
     lsm: Arc<Lsm>,
     version: Arc<Version<TableReader>>,

@@ -193,7 +193,7 @@ fn tables_are_merged_as_maps_are_and_tombstones_end_above_nothing() {
 
 /// Trap 9: a tombstone may hide a record in pages, which the merge does not read. So it stays in a paged range.
 #[test]
-fn trap_09_what_does_not_count_ends_and_tombstones_stay_in_covers() {
+fn trap_09_what_does_not_count_ends_and_tombstones_stay_in_paged_ranges() {
     for seed in 0..8 {
         let (mut fixture, mut random) = (Fixture::new(seed), SmallRng::seed_from_u64(seed));
         let places = [RunId::L0(2), RunId::L0(1), RunId::L0(0), RunId::at_depth(2), RunId::LAST];

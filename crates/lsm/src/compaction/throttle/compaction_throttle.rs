@@ -15,7 +15,7 @@ const STEP: u64 = 10_000_000;
 const IDLE: u64 = 100_000_000;
 
 /// The throttle of one thread of a job. A sleeping thread holds the compaction lock and buffers, and nothing else
-/// (invariant 11).
+/// (compaction-pace.md, invariant 2).
 pub(crate) struct CompactionThrottle<'l> {
     lsm: &'l Lsm,
     /// When the current piece of work began.
@@ -44,7 +44,8 @@ impl<'l> CompactionThrottle<'l> {
         self.since = clock.now();
     }
 
-    /// Whether no thread waits for the job, and the job could slow other work down (invariant 10).
+    /// Whether no thread waits for the job, and the job could slow other work down (compaction-pace.md,
+    /// invariant 1).
     fn should_pause(&mut self) -> bool {
         let (lsm, environment) = (self.lsm, self.lsm.files.environment());
         let is_in_vain =

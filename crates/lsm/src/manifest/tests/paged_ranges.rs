@@ -136,7 +136,7 @@ fn check_ranges(structure: &LevelManifest, model: &Model, run_id: RunId) {
 }
 
 #[test]
-fn covers_are_what_their_edits_make_of_each_key() {
+fn paged_ranges_are_what_their_edits_make_of_each_key() {
     for seed in 0..40 {
         let (mut random, mut model, mut fitting) = (SmallRng::seed_from_u64(seed), [None; 256], 0);
         let (_, mut structure) = example();
@@ -221,8 +221,8 @@ fn edits_leave_the_same_in_whatever_records_they_come() {
 #[test]
 fn a_run_comes_above_all_floors_also_when_there_is_no_run_left() {
     let (_, structure) = example();
-    let covered = after(&structure, &edit(b"a", b"c", RangeEditKind::Add(RunId::L0(2)))).unwrap();
-    let without_runs = after(&covered, &change(&[7, 8, 4], &[])).unwrap();
+    let paged = after(&structure, &edit(b"a", b"c", RangeEditKind::Add(RunId::L0(2)))).unwrap();
+    let without_runs = after(&paged, &change(&[7, 8, 4], &[])).unwrap();
     assert_eq!(without_runs.next_ordinal(), 3);
     assert!(after(&without_runs, &change(&[], &[(RunId::L0(2), 20)])).is_err(), "it would not count");
     let next = after(&without_runs, &flush(&without_runs, &[20])).unwrap();
@@ -234,15 +234,15 @@ fn a_run_comes_above_all_floors_also_when_there_is_no_run_left() {
 #[test]
 fn a_flush_brings_a_run_and_the_floor_at_it() {
     let (_, structure) = example();
-    let covered = after(&structure, &edit(b"a", b"c", RangeEditKind::Add(RunId::L0(2)))).unwrap();
+    let paged = after(&structure, &edit(b"a", b"c", RangeEditKind::Add(RunId::L0(2)))).unwrap();
     let raised = VersionEdit {
         paged_ranges: edit(b"a", b"c", RangeEditKind::Supersede(RunId::L0(3))).paged_ranges,
-        ..flush(&covered, &[20])
+        ..flush(&paged, &[20])
     };
-    let next = after(&covered, &raised).unwrap();
+    let next = after(&paged, &raised).unwrap();
     assert_eq!(next.paged_ranges().at(b"b").and_then(PagedRange::superseded_from), Some(RunId::L0(3)));
     let without = VersionEdit { added: Vec::new(), ..raised };
-    assert!(after(&covered, &without).is_err(), "there is no such run");
+    assert!(after(&paged, &without).is_err(), "there is no such run");
 }
 
 #[test]
@@ -269,11 +269,11 @@ fn what_is_no_range_or_no_floor_does_not_fit() {
     let long = edit(b"a", &[b'z'; MAX_KEY + 1], superseded_from);
     assert!(VersionEdit::decode(&long.encode()).is_err());
     let none = [2, 1, 0, 0, 0];
-    assert!(VersionEdit::decode(&none).is_err(), "a change of covers without one");
+    assert!(VersionEdit::decode(&none).is_err(), "a change of paged ranges without one");
 }
 
 #[test]
-fn there_are_4096_covers_at_most() {
+fn there_are_4096_paged_ranges_at_most() {
     let superseded_from = RangeEditKind::Add(RunId::at_depth(12));
     let paged_ranges = |count: usize| -> Vec<PagedRangeEdit> {
         let bound = |number: usize| (number as u32).to_be_bytes().to_vec();
@@ -294,7 +294,7 @@ fn there_are_4096_covers_at_most() {
 
 /// The limit ensures that a checkpoint never fails because of paged ranges.
 #[test]
-fn bounds_of_covers_have_a_mebibyte_at_most() {
+fn bounds_of_paged_ranges_have_a_mebibyte_at_most() {
     let bound = |number: usize| [&(number as u16).to_be_bytes()[..], &[0; MAX_KEY - 2]].concat();
     let fits = MAX_PAGED_RANGE_BYTES / (2 * MAX_KEY);
     let change =
@@ -313,7 +313,7 @@ fn bounds_of_covers_have_a_mebibyte_at_most() {
 }
 
 #[test]
-fn every_cut_of_a_change_of_covers_is_noticed() {
+fn every_cut_of_a_change_of_paged_ranges_is_noticed() {
     let (_, structure) = example();
     let marks = [
         RangeEditKind::Add(RunId::L0(2)),
@@ -329,7 +329,7 @@ fn every_cut_of_a_change_of_covers_is_noticed() {
 }
 
 #[test]
-fn covers_of_a_root_are_refused_unless_they_are_whole_and_ascend() {
+fn paged_ranges_of_a_root_are_refused_unless_they_are_whole_and_ascend() {
     let (_, structure) = example();
     let row = [
         edit(b"a", b"c", RangeEditKind::Add(RunId::L0(2))),
