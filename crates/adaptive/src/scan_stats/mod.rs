@@ -328,7 +328,7 @@ mod tests {
         let (lower, upper) = numbers(worth(&scan_stats, 1000.0, 20_000.0).expect("it has lost three times its price"));
         assert!((19_500..=20_200).contains(&lower) && (20_700..=21_600).contains(&upper), "{lower} {upper}");
         assert_eq!(worth(&scan_stats, 60e6, 1000.0), None, "its beginning alone costs as much as was lost");
-        assert_eq!(scan_stats.candidates(0.0, |_, _| None).next(), None, "there is nothing to absorb");
+        assert_eq!(scan_stats.candidates(0.0, |_, _| None).next(), None, "there is nothing to convert");
         let (from, to) = (&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes());
         assert_eq!(scan_stats.threshold(from, to, (20e6, 1000.0)), 40_002_000.0);
         // Of the 60 ms lost, 24 would be lost to pages as well.

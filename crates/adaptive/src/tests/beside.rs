@@ -84,7 +84,7 @@ fn what_is_converted_before_a_merge_is_none_of_its_bytes() {
 
 /// A writer that has to compact before a flush does not convert a whole paged range first.
 #[test]
-fn a_turn_absorbs_one_piece_of_what_a_compaction_would_bring_below_a_floor() {
+fn a_turn_converts_one_piece_of_what_a_compaction_would_bring_below_a_floor() {
     let (mut fixture, mut model) = (Fixture::new(2, AdaptiveOptions::default()), Model::new());
     put(&mut fixture, &mut model, 0..2 * KEYS, &[0; 100]);
     fixture.keyspace.convert_to_pages(b"a", b"z").unwrap();

@@ -64,7 +64,7 @@ fn trap_11_an_opening_that_fails_changes_nothing_that_is_read() {
 
 /// Pages are read until all their records are in tables, and freed after that.
 #[test]
-fn trap_11_an_uncovering_that_fails_changes_nothing_that_is_read() {
+fn trap_11_a_conversion_to_tables_that_fails_changes_nothing_that_is_read() {
     fail_everywhere(|fixture| fixture.keyspace.convert_to_tables(&key(100), &key(800)));
 }
 

@@ -11,7 +11,7 @@ fn options() -> AdaptiveOptions {
 }
 
 /// Converts all keys to pages, and then twice the records written over them. A third of those are tombstones.
-fn absorb_thrice(fixture: &mut Fixture) -> Model {
+fn convert_thrice(fixture: &mut Fixture) -> Model {
     let mut model = Model::new();
     for round in 0..3_u8 {
         for number in (0..KEYS).filter(|number| round == 0 || number % 4 == u32::from(round)) {
@@ -30,7 +30,7 @@ fn absorb_thrice(fixture: &mut Fixture) -> Model {
 #[test]
 fn an_absorption_in_parts_comes_to_what_the_whole_would() {
     let mut fixture = Fixture::new(1, options());
-    let model = absorb_thrice(&mut fixture);
+    let model = convert_thrice(&mut fixture);
     let (parts, segments) = (fixture.stat("conversion_parts"), fixture.stat("segments"));
     assert!(parts >= 12, "{parts} parts");
     let keys: Vec<_> = (0..KEYS).map(key).collect();
@@ -46,8 +46,8 @@ fn an_absorption_in_parts_comes_to_what_the_whole_would() {
 }
 
 #[test]
-fn everything_is_the_same_whether_one_thread_absorbs_it_or_several() {
+fn everything_is_the_same_whether_one_thread_converts_it_or_several() {
     for workers in [1, 3, 6] {
-        absorb_thrice(&mut Fixture::threaded(u64::from(workers as u32), options(), workers));
+        convert_thrice(&mut Fixture::threaded(u64::from(workers as u32), options(), workers));
     }
 }

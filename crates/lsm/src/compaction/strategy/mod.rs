@@ -93,7 +93,7 @@ impl<T: TableMeta> CompactionStrategy<T> for Leveled {
         let intra_l0 = if is_idle { IntraL0Limits::NONE } else { state.intra_l0 };
         let idle = || is_idle.then(|| version.plan_idle(state.l0_target)).flatten();
         let short = || state.is_space_short.then(|| version.plan_above_last(state.l0_target)).flatten();
-        version.plan_urgent(&CompactionState { intra_l0, ..*state }).or_else(idle).or_else(short)
+        version.plan_due(&CompactionState { intra_l0, ..*state }).or_else(idle).or_else(short)
     }
 }
 
@@ -129,11 +129,11 @@ impl<T: TableMeta> CompactionStrategy<T> for ReduceL0 {
 
 impl<T: TableMeta> Version<T> {
     /// The next compaction, if one is due whether the keyspace is used or not.
-    fn plan_urgent(&self, state: &CompactionState<'_>) -> Option<CompactionPlan<T>> {
+    fn plan_due(&self, state: &CompactionState<'_>) -> Option<CompactionPlan<T>> {
         let CompactionState { l0_target, intra_l0, cursors, .. } = *state;
         let level = self.levels(l0_target).max_by(|a, b| a.0.total_cmp(&b.0));
         match (self.l0_score(l0_target), level) {
-            (Some(runs), Some((excess, level))) if excess > runs => self.next_plan_of_level(level, cursors),
+            (Some(l0_score), Some((score, level))) if score > l0_score => self.next_plan_of_level(level, cursors),
             // The remainder of runs that have mostly moved down is merged within L0 rather than moved down.
             (Some(_), _) => {
                 self.plan_intra_l0(IntraL0Limits { budget: 0, ..intra_l0 }).or_else(|| self.plan_l0(l0_target))
