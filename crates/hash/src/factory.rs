@@ -13,33 +13,16 @@ use super::{
     structure::HashManifest,
 };
 
-/// For tests, whatever the budget: an index of one bucket, which has to grow, few frames for the read cache, and enough
-/// frames of hot log for the batches of concurrent test writers.
-const SMALLEST: Sizes = Sizes { bucket_bits: 0, frames: 40, copies: 4 };
-
 /// The hash engine.
 #[derive(Debug, Default)]
 pub struct HashFamily {
     /// Compaction limits that replace those of the budget.
-    limits: Option<CompactionLimits>,
+    pub(super) limits: Option<CompactionLimits>,
     /// Sizes that replace those of the budget.
-    sizes: Option<Sizes>,
+    pub(super) sizes: Option<Sizes>,
 }
 
 impl HashFamily {
-    /// For tests: a hash engine that compacts and merges after few writes.
-    #[doc(hidden)]
-    pub fn tiny() -> HashFamily {
-        HashFamily { limits: Some(CompactionLimits::TINY), sizes: None }
-    }
-
-    /// For tests: a hash engine that compacts and merges after a few pages, evicts read-cache entries, and grows its
-    /// index.
-    #[doc(hidden)]
-    pub fn busy() -> HashFamily {
-        HashFamily { limits: Some(CompactionLimits::BUSY), sizes: Some(SMALLEST) }
-    }
-
     fn limits(&self, context: &Context, options: HashOptions) -> CompactionLimits {
         self.limits.unwrap_or_else(|| CompactionLimits::within(context.shared.memory.budget() as u64)).chosen(options)
     }

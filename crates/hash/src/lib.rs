@@ -38,6 +38,8 @@ mod sizes;
 mod space;
 mod stats;
 pub mod structure;
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 #[cfg(test)]
 mod tests;
 mod walk;

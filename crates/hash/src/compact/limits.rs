@@ -4,7 +4,7 @@
 use crate::{
     Compaction, HashOptions,
     cold::{Partition, Runs},
-    log::{FRAME, PAGE},
+    log::FRAME,
 };
 
 /// Maximum bytes of hot log that become one delta; and the parts of the hot log and of the memory budget that are its
@@ -43,7 +43,7 @@ pub(crate) struct CompactionLimits {
     /// Minimum block size of a run.
     pub(crate) block: usize,
     /// Bytes of deltas at which a partition is merged into its base run, in percent of the base.
-    pub(crate) fold_percent: u64,
+    pub(crate) base_merge_percent: u64,
     /// Bytes of deltas below which no partition is merged, however small the bases are.
     pub(crate) least_deltas: u64,
     /// Mean bytes of a base above which partitions are halved.
@@ -58,34 +58,6 @@ pub(crate) struct CompactionLimits {
 }
 
 impl CompactionLimits {
-    /// For tests: so small that few writes cause every kind of work.
-    pub(crate) const TINY: CompactionLimits = CompactionLimits {
-        most_hot: 2 * FRAME,
-        hot_disk: 0,
-        left_at_close: FRAME / 2,
-        compaction: Compaction::Lookup,
-        least_delta: FRAME,
-        block: 1024,
-        fold_percent: 50,
-        least_deltas: FRAME / 8,
-        largest_base: FRAME / 4,
-        least_behind: 64 * FRAME,
-        most_behind: 1024 * FRAME,
-        merge_at: 6,
-        merge: 3,
-    };
-
-    /// For tests of concurrent operations: so small that background work never stops.
-    pub(crate) const BUSY: CompactionLimits = CompactionLimits {
-        most_hot: 2 * PAGE,
-        left_at_close: PAGE,
-        least_delta: PAGE,
-        fold_percent: 20,
-        least_deltas: PAGE / 8,
-        largest_base: PAGE,
-        ..CompactionLimits::TINY
-    };
-
     /// The limits for a memory budget.
     pub(crate) fn within(budget: u64) -> CompactionLimits {
         CompactionLimits {
@@ -95,7 +67,7 @@ impl CompactionLimits {
             compaction: Compaction::Lookup,
             least_delta: budget / OF_BUDGET,
             block: 4096,
-            fold_percent: 50,
+            base_merge_percent: 50,
             least_deltas: 1 << 20,
             largest_base: 16 << 20,
             least_behind: 64 << 20,
@@ -134,7 +106,7 @@ impl CompactionLimits {
     /// has half of the deltas of the next one. The shorter space is, the earlier; without space, as long as there are
     /// deltas.
     pub(super) fn base_merge_is_due(&self, runs: &Runs, shortage: f64) -> bool {
-        let most = (runs.base_bytes() * self.fold_percent / 200).max(self.least_deltas);
+        let most = (runs.base_bytes() * self.base_merge_percent / 200).max(self.least_deltas);
         runs.delta_bytes() > (most as f64 * (1.0 - shortage)) as u64
     }
 
