@@ -171,8 +171,8 @@ impl fmt::Debug for CacheComponents {
 /// memory that writes and background work need (`docs/design/waiting.md`, rule 4).
 ///
 /// # Rules
-/// 1. `lease_essential`, `lease_lasting`, `lease_in_turn` and [`Share::reclaim`] call shrinkers on the caller's thread, so they
-///    must not be called while holding a lock that any shrinker takes.
+/// 1. `lease_essential`, `lease_lasting`, `lease_in_turn` and [`Share::reclaim`] call shrinkers on the caller's thread,
+///    so they must not be called while holding a lock that any shrinker takes.
 /// 2. A shrinker does no I/O, waits for nothing but pins (`ecotone_sys::epoch`), and calls none of these.
 /// 3. A shrinker holds its cache by a `Weak`, and answers 0 once the cache is gone.
 /// 4. No thread leases while holding a pin, since a shrinker may wait for it.
