@@ -90,8 +90,8 @@ impl LsmFamily {
         let read_observer = self.read_observers.map(|observer| observer(is_empty, is_threaded));
         let deps = LsmDeps { reports: SupersededReports::new(&context, is_empty), ..deps };
         let files = VersionSet::new(context, options, structure.unwrap_or_default(), &cache);
-        let make = if is_empty { LsmKeyspace::create } else { LsmKeyspace::open };
-        make(files, tuning, pool, deps, read_observer)
+        let keyspace = LsmKeyspace::open(files, tuning, pool, deps, read_observer);
+        if is_empty { keyspace.begin_empty() } else { keyspace }
     }
 }
 

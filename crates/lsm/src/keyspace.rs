@@ -40,20 +40,7 @@ pub struct LsmKeyspace {
 }
 
 impl LsmKeyspace {
-    /// Creates an empty keyspace, which has no files.
-    pub(super) fn create(
-        files: VersionSet,
-        tuning: Tuning,
-        pool: Arc<MemtablePool>,
-        deps: LsmDeps,
-        read_observer: Option<Arc<dyn ReadObserver>>,
-    ) -> LsmKeyspace {
-        let keyspace = LsmKeyspace::open(files, tuning, pool, deps, read_observer);
-        keyspace.run(Version::empty());
-        keyspace
-    }
-
-    /// Opens a keyspace of an earlier session. Replay follows.
+    /// A keyspace whose tables are not known yet. Replay or [`begin_empty`](Self::begin_empty) follows.
     pub(super) fn open(
         files: VersionSet,
         tuning: Tuning,
@@ -62,6 +49,12 @@ impl LsmKeyspace {
         read_observer: Option<Arc<dyn ReadObserver>>,
     ) -> LsmKeyspace {
         LsmKeyspace { files: Arc::new(files), tuning, pool, deps, read_observer, lsm: OnceLock::new() }
+    }
+
+    /// Begins a new keyspace, which has no files, in place of a replay.
+    pub(super) fn begin_empty(self) -> LsmKeyspace {
+        self.run(Version::empty());
+        self
     }
 
     fn run(&self, version: Version<TableReader>) {

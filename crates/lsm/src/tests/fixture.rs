@@ -116,7 +116,7 @@ impl Fixture {
         let options = LsmOptions { index, ..LsmOptions::default() };
         let cache = TableCache::new(&context.shared.memory, &context.shared.domain, table_cache);
         let files = VersionSet::new(context.clone(), options, LevelManifest::default(), &cache);
-        let keyspace = Arc::new(LsmKeyspace::create(files, tuning, pool.clone(), LsmDeps::default(), None));
+        let keyspace = Arc::new(LsmKeyspace::open(files, tuning, pool.clone(), LsmDeps::default(), None).begin_empty());
         Fixture { disk, environment, keyspace, context, pool, cache, sequence: AtomicU64::new(1) }
     }
 
@@ -155,7 +155,7 @@ impl Fixture {
         let files = VersionSet::new(context, LsmOptions::default(), LevelManifest::default(), &self.cache);
         let read_checker = Arc::new(ReadChecker::new(true, false));
         let (deps, pool) = (LsmDeps::default(), self.pool.clone());
-        Arc::new(LsmKeyspace::create(files, tuning, pool, deps, Some(read_checker)))
+        Arc::new(LsmKeyspace::open(files, tuning, pool, deps, Some(read_checker)).begin_empty())
     }
 
     /// Another keyspace with this clock.
@@ -167,7 +167,7 @@ impl Fixture {
 
     fn made(&self, context: Context, options: LsmOptions, tuning: Tuning, deps: LsmDeps) -> Arc<LsmKeyspace> {
         let files = VersionSet::new(context, options, LevelManifest::default(), &self.cache);
-        Arc::new(LsmKeyspace::create(files, tuning, self.pool.clone(), deps, None))
+        Arc::new(LsmKeyspace::open(files, tuning, self.pool.clone(), deps, None).begin_empty())
     }
 
     /// Writes a key as a commit does.
