@@ -35,11 +35,11 @@ fn load(place: &Place, engine: &str, level: &str) -> String {
 
 #[test]
 #[ignore = "long"]
-fn flushes_write_out_compactions_and_relief_are_told_at_debug_alone() {
+fn flushes_write_out_compactions_and_reclaims_are_told_at_debug_alone() {
     let all = [
-        ("tree", &["wrote out dirty pages", "relieved the log", "made a checkpoint"][..]),
-        ("lsm", &["flushed a memtable", "compacted tables", "relieved the log"]),
-        ("hash", &["done: compact a hot log", "relieved the log"]),
+        ("tree", &["wrote out dirty pages", "reclaimed the log", "made a checkpoint"][..]),
+        ("lsm", &["flushed a memtable", "compacted tables", "reclaimed the log"]),
+        ("hash", &["done: compact a hot log", "reclaimed the log"]),
     ];
     for (engine, wanted) in all {
         assert_told(&load(&Place::new(), engine, "debug"), wanted);
