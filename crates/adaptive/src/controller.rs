@@ -15,7 +15,7 @@ use ecotone_lsm::{
     pages::tier::RangeSize,
     store::Lsm,
 };
-use ecotone_substrate::{Error, Result, Seq, coalesced_job::CoalescedJob, metrics::Counter, scheduler::Priority};
+use ecotone_substrate::{Error, Result, coalesced_job::CoalescedJob, metrics::Counter, scheduler::Priority};
 use ecotone_sys::primitive::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -34,10 +34,6 @@ const TICK: u64 = 100_000_000;
 /// The next choice waits this many times as long as the last choice took of a processor. A choice walks over all
 /// scanned ranges, which may be many.
 const CHOICE_PAUSE_FACTOR: u64 = 32;
-/// Nanoseconds without a write after which a memtable counts as quiet: in general, and before a conversion. A range
-/// that is to be converted should not get new records soon.
-const QUIET_NS: u64 = 1_000_000_000;
-const QUIET_BEFORE_CONVERSION_NS: u64 = TICK;
 /// Nanoseconds of one step of a pause. A pause occupies a background worker that other jobs may need.
 const PAUSE_STEP_NS: u64 = 10_000_000;
 
@@ -82,9 +78,6 @@ struct State {
     pause_ns: u64,
     /// The last few finished tasks.
     finished: Vec<Task>,
-    /// Records in the active memtable at the last check, and the time since which their number has not changed.
-    written: u64,
-    rests_since: u64,
 }
 
 /// Finished tasks that are remembered.
@@ -137,7 +130,7 @@ impl Controller {
     }
 
     /// Called about once a second. In an idle keyspace, ranges that were worth converting before still are, and ranges
-    /// that are partly pages may become pages alone.
+    /// that are mostly deleted give their space back.
     pub(super) fn on_tick(self: &Arc<Self>, is_idle: bool) {
         let (mut state, is_idle) = (self.state.lock(), is_idle && self.share > 0);
         state.policy.is_idle |= is_idle;
@@ -158,9 +151,9 @@ impl Controller {
     /// Of these ranges, which are pages alone, those whose flushed records go into the pages at once.
     pub(super) fn select_for_pages(&self, mut flush_candidates: Vec<FlushCandidate>) -> Vec<FlushCandidate> {
         let mut state = self.state.lock();
-        let Policy { scan_stats, costs, hints, .. } = &mut state.policy;
+        let Policy { scan_stats, hints, .. } = &mut state.policy;
         flush_candidates.retain(|FlushCandidate { lower, upper, range_size }| {
-            let cost = costs.of(Target::Pages).of(cost_model::bytes_rewritten(range_size)) + FIXED_COST;
+            let cost = cost_model::conversion_cost(Target::Pages, cost_model::bytes_rewritten(range_size)) + FIXED_COST;
             insert::pays(hints.of(lower, upper), scan_stats.scans_since_flush(lower, upper), cost)
         });
         scan_stats.on_flush();
@@ -194,7 +187,7 @@ impl Controller {
         // The size is estimated without the lock, because scans and flushes need the lock.
         let clipped = lsm.key_bounds().and_then(|ends| clip(&ends, &lower, upper.as_deref()));
         let task = clipped.clone().and_then(|(lower, upper)| match hint {
-            Hint::ReadMostly => Some(Task::convert(lsm, self.split, ConversionReason::Hint, (lower, upper), 0.0)),
+            Hint::ReadMostly => Some(Task::convert(lsm, self.split, ConversionReason::Hint, (lower, upper))),
             Hint::WriteMostly => Some(Task::new(Target::Tables, ConversionReason::Hint, lower, upper)),
             Hint::Auto => None,
         });
@@ -226,21 +219,10 @@ impl Controller {
     fn step(&self) -> Result<bool> {
         let Some(keyspace) = self.keyspace.get().and_then(Weak::upgrade) else { return Ok(false) };
         keyspace.check_live()?;
-        if self.flush_quiet_memtable(keyspace.lsm(), QUIET_NS)? {
-            return Ok(false);
-        }
         let Some(mut task) = self.next(keyspace.lsm()) else { return Ok(false) };
         if self.throttle() {
             self.requeue(task);
             return Ok(true);
-        }
-        if task.is_new
-            && task.reason == ConversionReason::Scans
-            && self.flush_quiet_memtable(keyspace.lsm(), QUIET_BEFORE_CONVERSION_NS)?
-        {
-            // The policy chooses again when the flush has changed the tables.
-            self.state.lock().under_way = None;
-            return Ok(false);
         }
         let (ended, cpu_ns) = task.step(keyspace.lsm(), self.split, || self.shared.clock.now());
         match ended {
@@ -268,25 +250,6 @@ impl Controller {
             Target::OneRun => self.merged.increment(),
             Target::Tables => self.to_tables.increment(),
         }
-    }
-
-    /// Flushes the active memtable if it was not written to for `rests` nanoseconds. Scans then need not merge it, and
-    /// its records can be converted. In an idle keyspace the memtable stays. Returns whether it began a flush.
-    fn flush_quiet_memtable(&self, lsm: &Arc<Lsm>, rests: u64) -> Result<bool> {
-        let (written, now, mut state) = (lsm.written(), self.shared.clock.now(), self.state.lock());
-        if written != state.written {
-            (state.written, state.rests_since) = (written, now);
-        }
-        let rests = !state.policy.is_idle && written > 0 && now.saturating_sub(state.rests_since) >= rests;
-        if rests {
-            // The next memtable may have the same number of records.
-            state.written = 0;
-        }
-        drop(state);
-        if rests {
-            lsm.begin_flush(Seq::MAX)?;
-        }
-        Ok(rests)
     }
 
     /// The next task: a due hint, else the unfinished task, else a new choice of the policy.
@@ -454,9 +417,10 @@ impl State {
         target: Target,
     ) -> RangeShape {
         let &RangeSize { page_bytes, bytes: table_bytes, .. } = range_size;
-        let Policy { scan_stats, costs, .. } = &self.policy;
+        let scan_stats = &self.policy.scan_stats;
         let (scans, read_cost) = scan_stats.of(lower, upper);
-        let conversion_cost = (costs.of(target).of(cost_model::bytes_rewritten(range_size)), FIXED_COST);
+        let conversion_cost =
+            (cost_model::conversion_cost(target, cost_model::bytes_rewritten(range_size)), FIXED_COST);
         let threshold = if table_bytes > 0 { scan_stats.threshold(lower, upper, conversion_cost) } else { 0.0 };
         let finished = self.finished.iter().rfind(|task| !task.is_given_up && task.overlaps_range(lower, Some(upper)));
         let reason = finished.map(|task| task.reason);

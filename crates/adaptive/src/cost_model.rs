@@ -19,15 +19,13 @@ const SUPERSEDED_RECORD: f64 = 130.0;
 const PAGE_READ_OVERHEAD: f64 = 12_000.0;
 /// Nanoseconds that one more run costs a scan.
 pub(super) const EXTRA_RUN: f64 = SEEK + READ;
-/// Nanoseconds of processor per byte read and rewritten, for a conversion to pages and for one to one run, before the
-/// first measurement. (Wall-clock time includes waits for a processor: beside eight scanning threads it is up to five
-/// times as long.)
+/// Nanoseconds of processor per byte read and rewritten, for a conversion to pages and for one to one run. They were
+/// measured. (Wall-clock time includes waits for a processor: beside eight scanning threads it is up to five times as
+/// long.)
 const PAGES_BYTE: f64 = 10.0;
 const RUN_BYTE: f64 = 3.0;
 /// Nanoseconds per byte for which the disk is busy, in addition.
 pub(super) const DISK: f64 = 1.0;
-/// Upper limit of the learned cost, in nanoseconds per byte.
-const MAX_CPU_PER_BYTE: f64 = 22.0;
 /// Ratios of the hot set to the memory budget for which a range is better kept as one run. Pages are a quarter larger,
 /// and memtables and indexes need memory too.
 const ONE_RUN_BUDGETS: Range<f64> = 0.6..1.2;
@@ -36,8 +34,6 @@ const ONE_RUN_BUDGETS: Range<f64> = 0.6..1.2;
 const MIN_NEW_SHARE: f64 = 1.0 / 8.0;
 /// Fixed cost of a conversion in nanoseconds, whatever its size.
 pub(super) const FIXED_COST: f64 = 5e6;
-/// The learned cost per byte weighs as much as this many new bytes.
-const LEARNED_BYTES: f64 = 64e6;
 
 /// Nanoseconds that a scan lost to sources other than the main one.
 pub(super) fn read_cost(report: &ScanReport<'_>) -> f64 {
@@ -69,46 +65,9 @@ pub(super) fn is_worth_merging(range_size: &RangeSize) -> bool {
     (range_size.bytes - range_size.largest_run) as f64 >= MIN_NEW_SHARE * range_size.largest_run as f64
 }
 
-/// Learned cost, in nanoseconds per byte.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CostPerByte(f64);
-
-/// The costs of conversion to pages and of conversion to one run.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CostModel {
-    pages: CostPerByte,
-    run: CostPerByte,
-}
-
-impl Default for CostModel {
-    fn default() -> CostModel {
-        CostModel { pages: CostPerByte(PAGES_BYTE), run: CostPerByte(RUN_BYTE) }
-    }
-}
-
-impl CostModel {
-    /// The cost per byte of this target of conversion.
-    pub(super) fn of(&self, target: Target) -> CostPerByte {
-        if target == Target::OneRun { self.run } else { self.pages }
-    }
-
-    /// Learns from a conversion of so many bytes that took so many nanoseconds of processor.
-    pub(super) fn learn(&mut self, target: Target, bytes: f64, cpu_ns: u64) {
-        let conversion_cost = if target == Target::OneRun { &mut self.run } else { &mut self.pages };
-        conversion_cost.learn(bytes, cpu_ns);
-    }
-}
-
-impl CostPerByte {
-    /// Nanoseconds to read and rewrite so many bytes, without [`FIXED_COST`].
-    pub(super) fn of(self, bytes: f64) -> f64 {
-        self.0 * bytes
-    }
-
-    fn learn(&mut self, bytes: f64, cpu_ns: u64) {
-        let seen = cpu_ns as f64 / bytes.max(1.0) + DISK;
-        self.0 = (LEARNED_BYTES * self.0 + bytes * seen.min(MAX_CPU_PER_BYTE)) / (LEARNED_BYTES + bytes);
-    }
+/// Nanoseconds to convert so many bytes, without [`FIXED_COST`].
+pub(super) fn conversion_cost(target: Target, bytes: f64) -> f64 {
+    bytes * if target == Target::OneRun { RUN_BYTE } else { PAGES_BYTE }
 }
 
 #[cfg(test)]
@@ -128,24 +87,15 @@ mod tests {
     fn the_price_is_of_what_counts_and_of_pages_that_get_some_of_it() {
         let range_size =
             |bytes, records, pages| RangeSize { bytes, largest_run: bytes, records, pages, page_bytes: pages * 4096 };
-        let conversion_cost = CostPerByte(PAGES_BYTE);
         assert_eq!(
-            (bytes_rewritten(&range_size(0, 0, 9)), conversion_cost.of(bytes_rewritten(&range_size(1000, 10, 0)))),
+            (
+                bytes_rewritten(&range_size(0, 0, 9)),
+                conversion_cost(Target::Pages, bytes_rewritten(&range_size(1000, 10, 0)))
+            ),
             (0.0, 10_000.0)
         );
         let few = bytes_rewritten(&range_size(1000, 10, 1000));
         assert!((1000.0 + 9.0 * 4096.0..1000.0 + 10.0 * 4096.0).contains(&few), "{few}");
         assert!(bytes_rewritten(&range_size(1_000_000, 10_000, 1000)) > 1_000_000.0 + 999.0 * 4096.0);
-    }
-
-    #[test]
-    fn a_byte_costs_what_pieces_took_within_bounds() {
-        let mut conversion_cost = CostModel::default().run;
-        conversion_cost.learn(64e6, 960_000_000);
-        assert_eq!(conversion_cost.0, (RUN_BYTE + 16.0) / 2.0);
-        (0..100).for_each(|_| conversion_cost.learn(1e8, u64::MAX / 2));
-        assert!((conversion_cost.0 - MAX_CPU_PER_BYTE).abs() < 0.1, "{conversion_cost:?}");
-        (0..100).for_each(|_| conversion_cost.learn(1e8, 0));
-        assert!((conversion_cost.0 - DISK).abs() < 0.1, "{conversion_cost:?}");
     }
 }

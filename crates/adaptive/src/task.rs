@@ -30,13 +30,8 @@ pub(super) struct Task {
     pub(super) upper: Vec<u8>,
     /// Start of the unconverted rest.
     pub(super) from: Vec<u8>,
-    /// Whether no step was made yet.
-    pub(super) is_new: bool,
-    /// Bytes to read and rewrite, as estimated at the start; 0 if not estimated.
-    bytes: f64,
-    /// Bytes that a merge may still read, or write to prepare for its jobs; and bytes that it has read.
+    /// Bytes that a merge may still read, or write to prepare for its jobs.
     most: u64,
-    read: u64,
     /// Nanoseconds of processor used so far.
     pub(super) cpu_ns: u64,
     /// Runs and levels that stay above the pages, where one conversion takes one run or level.
@@ -57,10 +52,7 @@ impl Task {
             lower,
             upper,
             from,
-            is_new: true,
-            bytes: 0.0,
             most: 0,
-            read: 0,
             cpu_ns: 0,
             levels_left: 0,
             is_given_up: false,
@@ -68,31 +60,28 @@ impl Task {
         }
     }
 
-    /// A task that converts a range to pages. `bytes` is the estimate of the bytes read and rewritten, 0 if there is
-    /// none.
+    /// A task that converts a range to pages.
     pub(super) fn convert(
         lsm: &Lsm,
         split: Split,
         reason: ConversionReason,
         (lower, upper): (Vec<u8>, Vec<u8>),
-        bytes: f64,
     ) -> Task {
         let levels_left = lsm.range_sizes().conversion_steps(split, &lower, &upper) - 1;
-        Task { bytes, levels_left, ..Task::new(Target::Pages, reason, lower, upper) }
+        Task { levels_left, ..Task::new(Target::Pages, reason, lower, upper) }
     }
 
     /// A task that merges a range into one run as planned, because scans have paid for it.
     pub(super) fn merge((lower, upper): (Vec<u8>, Vec<u8>), plan: RangeCompactionEstimate) -> Task {
         let most = plan.most.min(READ_MARGIN * plan.bytes);
-        Task { bytes: plan.bytes as f64, most, ..Task::new(Target::OneRun, ConversionReason::Scans, lower, upper) }
+        Task { most, ..Task::new(Target::OneRun, ConversionReason::Scans, lower, upper) }
     }
 
     /// Makes the next step. Also returns its busy time in nanoseconds: processor time of its threads plus disk time,
     /// and at most the time that went by. The wait for the job lock is not counted.
     pub(super) fn step(&mut self, lsm: &Arc<Lsm>, split: Split, now: impl Fn() -> u64) -> (Result<()>, u64) {
-        self.is_new = false;
         let look = || (now(), lsm.cpu_time(), lsm.converted_bytes());
-        let (mut before, read) = (look(), self.read);
+        let mut before = look();
         let on_start = || before = look();
         let ended = match self.target {
             Target::Pages => conversion(lsm).convert_next_to_pages(split, (&self.from, &self.upper), on_start),
@@ -107,10 +96,7 @@ impl Task {
         });
         let after = look();
         let (cpu_ns, bytes) = (after.1 - before.1, after.2 - before.2);
-        // A step that only prepares for a merge has another cost per byte.
-        if self.target != Target::OneRun || self.read > read {
-            self.cpu_ns += cpu_ns;
-        }
+        self.cpu_ns += cpu_ns;
         let busy = cpu_ns + (bytes as f64 * cost_model::DISK) as u64;
         (ended, busy.min(after.0.saturating_sub(before.0)))
     }
@@ -118,14 +104,8 @@ impl Task {
     /// Accounts for one step of a merge, `None` if nothing was left to merge. Returns where the next step begins.
     fn merged(&mut self, merged: Option<RangeCompactionStep>) -> Vec<u8> {
         let Some(RangeCompactionStep { read, before }) = merged else { return self.upper.clone() };
-        self.read += read;
         self.most = self.most.saturating_sub(read + before);
         if self.most > 0 { self.from.clone() } else { self.upper.clone() }
-    }
-
-    /// Bytes that the task has rewritten: as counted by a merge, otherwise as estimated.
-    pub(super) fn bytes_rewritten(&self) -> f64 {
-        if self.target == Target::OneRun { self.read as f64 } else { self.bytes }
     }
 
     /// Starts a hinted task again with the next run or level when one is done. Records that arrive meanwhile do not add

@@ -75,7 +75,7 @@ pub enum ConversionReason {
     Hint,
     /// Scans have left the range.
     Cold,
-    /// The keyspace is idle, and scans came to the range before, or most of it is deleted.
+    /// The keyspace is idle, and most of the range is deleted.
     Idle,
     /// Writes came faster than pages are worth.
     Writes,

@@ -207,20 +207,9 @@ impl Lsm {
         page_tier.find(key, value)
     }
 
-    /// Records that were written to the active memtable.
-    pub fn written(&self) -> u64 {
-        self.current.load(&self.current.pin()).active().writes()
-    }
-
     /// The current paged ranges.
     pub fn paged_ranges(&self) -> Arc<PagedRanges> {
         self.version().paged_ranges().clone()
-    }
-
-    /// Whether the tables with keys of a range, whose upper bound is excluded, have more tombstones than values: then
-    /// the levels below have little left of the range.
-    pub fn is_mostly_deleted(&self, range: (&[u8], &[u8])) -> bool {
-        self.version().is_mostly_deleted(range)
     }
 
     /// The current version.

@@ -10,8 +10,6 @@ const COLD: f64 = 0.25;
 /// conversion would be far below the cost just before the next conversion, if scans began to lose with a burst of
 /// writes.
 const RECENT_WEIGHT: f64 = 255.0 / 256.0;
-/// A cell with a lower peak of scans does not become cold.
-const MIN_SCANS: f64 = 100.0;
 
 /// Statistics of one cell. Times are nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,9 +167,14 @@ impl CellStats {
         self.peak_scans = self.scans;
     }
 
-    /// Whether scans have left it.
-    pub(super) fn is_cold(&self) -> bool {
-        self.peak_scans > MIN_SCANS && self.scans < COLD * self.peak_scans
+    /// Whether it has far fewer scans than at its peak.
+    pub(super) fn has_fallen(&self) -> bool {
+        self.scans < COLD * self.peak_scans
+    }
+
+    /// The most scans that it had at a time.
+    pub(super) fn peak_scans(&self) -> f64 {
+        self.peak_scans
     }
 
     /// The cell is in tables again.
@@ -262,18 +265,15 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_scans_have_left_is_cold_as_soon_as_it_was_hot() {
+    fn a_cell_that_scans_have_left_has_fallen_once_it_was_hot() {
         let mut account = converted(500, 0.0);
-        assert!(!account.is_cold());
+        assert!(!account.has_fallen());
         account.fade(0.5);
-        assert!(!account.is_cold());
+        assert!(!account.has_fallen());
         account.fade(0.4);
-        assert!(account.is_cold());
+        assert!(account.has_fallen());
         account.leave();
-        assert!(!account.is_cold() && !account.was_converted());
-        let mut rare = converted(50, 0.0);
-        rare.fade(0.01);
-        assert!(!rare.is_cold());
+        assert!(!account.has_fallen() && !account.was_converted());
     }
 
     #[test]

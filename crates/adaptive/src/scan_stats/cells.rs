@@ -1,4 +1,4 @@
-//! The key space divided into cells, finer where scans lose more, or where more scans begin (adaptive.md, "Scan
+//! The key space divided into cells, finer where more scans begin or more is lost (adaptive.md, "Scan
 //! statistics").
 
 use std::{mem, ops::Range};
@@ -10,8 +10,8 @@ pub(crate) type KeyRange = (Vec<u8>, Option<Vec<u8>>);
 
 /// Maximum number of cells.
 pub(super) const MOST: usize = 128;
-/// A cell with more than the first share of all read cost is divided. Two neighbours with less than the second share
-/// together are joined.
+/// A cell with more than the first share of all scans, or of all read cost, is divided. Two neighbours with less than
+/// the second share of both together are joined.
 const DIVIDED: f64 = 1.0 / 64.0;
 const JOINED: f64 = 1.0 / 512.0;
 /// Start keys that a cell remembers, and bytes of each.
@@ -40,8 +40,7 @@ impl Default for Cells {
 }
 
 impl Cells {
-    /// Records a scan that began at a key. `lost` is what it lost, in nanoseconds, or 1 where only scans are counted;
-    /// and what it would have lost to pages.
+    /// Records a scan that began at a key: its read cost, and what it would have lost to pages, in nanoseconds.
     pub(super) fn record(&mut self, from: &[u8], lost: (f64, f64)) {
         let cell = self.0.partition_point(|cell| cell.lower.as_slice() <= from).saturating_sub(1);
         let cell = &mut self.0[cell];
@@ -54,32 +53,42 @@ impl Cells {
         self.0.iter_mut().for_each(|cell| cell.account.fade(part));
     }
 
-    /// Read cost of all cells.
-    pub(super) fn read_cost(&self) -> f64 {
-        self.0.iter().map(|cell| cell.account.read_cost()).sum()
-    }
-
-    /// Divides cells with a large share of the read cost, and joins neighbours with a small one.
+    /// Divides cells with a large share of the scans or of the read cost, the largest first, and joins neighbours with
+    /// a small share of both. Scans tell where the hot set is. The read cost tells where it ends once the rest of it is
+    /// converted. If there are too many cells, a larger share takes the place of a smaller one, so a hot set that moves
+    /// is followed at once.
     pub(super) fn divide(&mut self) {
-        let read_cost = self.read_cost();
-        self.join(read_cost * JOINED);
-        for at in (0..self.0.len()).rev() {
-            let is_large = self.0.len() < MOST && self.0[at].account.read_cost() > read_cost * DIVIDED;
-            if let Some(upper) = is_large.then(|| self.0[at].split()).flatten() {
-                self.0.insert(at + 1, upper);
-            }
-        }
-    }
-
-    fn join(&mut self, most: f64) {
+        let all = Shares::of(&self.0);
         self.0.dedup_by(|upper, lower| {
-            let is_alike = upper.account.was_converted() == lower.account.was_converted();
-            let joins = is_alike && upper.account.read_cost() + lower.account.read_cost() < most;
+            let joins = all.joint(lower, upper).is_some_and(|share| share <= JOINED);
             if joins {
                 lower.account.join(&upper.account);
             }
             joins
         });
+        let shares = self.0.iter().map(|cell| (all.share(&cell.account), cell.lower.clone()));
+        let mut large: Vec<_> = shares.filter(|(share, _)| *share > DIVIDED).collect();
+        large.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        for (share, lower) in large {
+            if self.0.len() == MOST && !self.join_least(&all, share / 2.0) {
+                return;
+            }
+            // Smaller ones may have been joined.
+            let Ok(at) = self.0.binary_search_by(|cell| cell.lower.cmp(&lower)) else { continue };
+            let upper = self.0[at].split();
+            self.0.splice(at + 1..at + 1, upper);
+        }
+    }
+
+    /// Joins the neighbours with the least share, if it is below `most`. False if there are none.
+    fn join_least(&mut self, all: &Shares, most: f64) -> bool {
+        let pairs = self.0.windows(2).enumerate();
+        let joint = pairs.filter_map(|(at, pair)| Some((all.joint(&pair[0], &pair[1])?, at)));
+        let least = joint.min_by(|(one, _), (other, _)| one.total_cmp(other));
+        let Some((_, at)) = least.filter(|(share, _)| *share < most) else { return false };
+        let upper = self.0.remove(at + 1);
+        self.0[at].account.join(&upper.account);
+        true
     }
 
     /// Number of cells.
@@ -113,6 +122,36 @@ impl Cells {
         let start = self.0.partition_point(|cell| cell.lower.as_slice() <= lower).saturating_sub(1);
         let end = self.0.partition_point(|cell| cell.lower.as_slice() < upper);
         start..end.max(start + 1)
+    }
+}
+
+/// Sums over all cells, of which cells have shares.
+struct Shares {
+    scans: f64,
+    read_cost: f64,
+}
+
+impl Shares {
+    fn of(cells: &[Cell]) -> Shares {
+        let accounts = || cells.iter().map(|cell| &cell.account);
+        Shares { scans: accounts().map(CellStats::scans).sum(), read_cost: accounts().map(CellStats::read_cost).sum() }
+    }
+
+    /// The share of a cell in the scans or in the read cost, whichever is larger.
+    fn share(&self, account: &CellStats) -> f64 {
+        self.largest(account.scans(), account.read_cost())
+    }
+
+    /// The share of two cells together. `None` if one was converted and the other was not.
+    fn joint(&self, one: &Cell, other: &Cell) -> Option<f64> {
+        let (one, other) = (&one.account, &other.account);
+        let is_alike = one.was_converted() == other.was_converted();
+        is_alike.then(|| self.largest(one.scans() + other.scans(), one.read_cost() + other.read_cost()))
+    }
+
+    fn largest(&self, scans: f64, read_cost: f64) -> f64 {
+        let share = |part: f64, all: f64| if all > 0.0 { part / all } else { 0.0 };
+        share(scans, self.scans).max(share(read_cost, self.read_cost))
     }
 }
 
@@ -183,8 +222,8 @@ mod tests {
         let (lower, upper) = cells.bounds(&within);
         let number = |key: &[u8]| u32::from_be_bytes(key.try_into().unwrap());
         assert!(number(lower) > 28_000 && number(upper.unwrap()) < 33_000, "{lower:?} {upper:?}");
-        let read_cost: f64 = cells.row(within).iter().map(|cell| cell.account.read_cost()).sum();
-        assert!(read_cost > 0.85 * cells.read_cost());
+        let scans: f64 = cells.row(within).iter().map(|cell| cell.account.scans()).sum();
+        assert!(scans > 0.85 * Shares::of(&cells.0).scans);
     }
 
     #[test]
@@ -206,7 +245,7 @@ mod tests {
         let mut cells = Cells::default();
         scanned(&mut cells, random, 300);
         assert!(is_sound(&cells) && cells.len() > 40, "{}", cells.len());
-        assert!((0..cells.len()).all(|cell| cells.get(cell).account.read_cost() < 0.1 * cells.read_cost()));
+        assert!((0..cells.len()).all(|cell| cells.get(cell).account.scans() < 0.1 * Shares::of(&cells.0).scans));
     }
 
     #[test]
@@ -223,13 +262,40 @@ mod tests {
         assert_eq!(cells.within(&long, &[8]).len(), 1);
     }
 
+    /// Seconds of a hundred scans, of which 95 begin within a hot range and lose nothing once it is converted.
+    fn scan_hot(cells: &mut Cells, hot: u32, seconds: u32, is_converted: bool) {
+        for number in 0..100 * seconds {
+            let from = if number % 20 == 0 { random(number) } else { hot + random(number) % 128 };
+            cells.record(&key(from), if is_converted && number % 20 > 0 { (0.0, 0.0) } else { (1000.0, 0.0) });
+            if number % 100 == 99 {
+                cells.fade((-1.0 / 600.0_f64).exp());
+                cells.divide();
+            }
+        }
+    }
+
+    /// Ranges that were hot fill all cells for minutes.
+    #[test]
+    fn a_new_hot_range_takes_the_place_of_an_old_one() {
+        let mut cells = Cells::default();
+        for hot in [10_000, 30_000, 50_000] {
+            scan_hot(&mut cells, hot, 10, false);
+            let within = cells.within(&key(hot), &key(hot + 128));
+            assert!(within.len() >= 4, "{within:?} of {}", cells.len());
+            cells.row(within).iter_mut().for_each(|cell| cell.account.convert(1000.0, true));
+            scan_hot(&mut cells, hot, 300, true);
+            assert!(is_sound(&cells));
+        }
+    }
+
     #[test]
     fn what_is_divided_and_joined_again_keeps_its_waste() {
         let mut cells = Cells::default();
         scanned(&mut cells, random, 50);
-        let read_cost = cells.read_cost();
-        cells.join(f64::INFINITY);
+        let read_cost = |cells: &Cells| cells.0.iter().map(|cell| cell.account.read_cost()).sum::<f64>();
+        let before = read_cost(&cells);
+        while cells.join_least(&Shares::of(&cells.0), f64::INFINITY) {}
         assert_eq!(cells.len(), 1);
-        assert!((cells.read_cost() - read_cost).abs() < 1e-6 * read_cost);
+        assert!((read_cost(&cells) - before).abs() < 1e-6 * before);
     }
 }

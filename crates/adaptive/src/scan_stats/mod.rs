@@ -1,5 +1,5 @@
 //! Scan statistics: how often scans start in a range, and how much they lose there by reading several runs. The key
-//! space is divided into cells, finer where scans lose more. The policy asks here which ranges are candidates for a
+//! space is divided into cells, finer where more scans start. The policy asks here which ranges are candidates for a
 //! conversion, which are hot, and which have become cold (adaptive.md, "Scan statistics" and "Cost model" and
 //! "Back-off" and "Converting to tables").
 
@@ -21,6 +21,8 @@ const MAX_TICK_NS: u64 = 1_000_000_000;
 /// renting until the rent is twice the price loses at most three times as much as a choice that knows the future.
 const PAYBACK_FACTOR: f64 = 2.0;
 
+/// A range with a lower peak of scans does not become cold.
+const MIN_SCANS: f64 = 100.0;
 /// Share of all scans that the hot set has to include. It is below 1 because the cells at both ends of a hot range
 /// reach far beyond the range.
 const HOT_SHARE: f64 = 15.0 / 16.0;
@@ -38,9 +40,6 @@ const MAX_HOT_RANGES: usize = 8;
 #[derive(Debug, Clone, Default)]
 pub(super) struct ScanStats {
     cells: Cells,
-    /// Start keys of all scans, whatever the scans lost: each counts as a cost of 1. `cells` does not resolve ranges
-    /// that lose nothing.
-    starts: Cells,
     ticked_at: u64,
     /// Whether there were scans since the last tick.
     is_used: bool,
@@ -51,7 +50,6 @@ impl ScanStats {
     /// nanoseconds.
     pub(super) fn record(&mut self, from: &[u8], lost: (f64, f64)) {
         self.cells.record(from, lost);
-        self.starts.record(from, (1.0, 0.0));
         self.is_used = true;
     }
 
@@ -60,10 +58,8 @@ impl ScanStats {
     pub(super) fn tick(&mut self, now: u64) {
         let passed = now.saturating_sub(mem::replace(&mut self.ticked_at, now)).min(MAX_TICK_NS);
         let passed = if mem::take(&mut self.is_used) { passed as f64 } else { 0.0 };
-        for cells in [&mut self.cells, &mut self.starts] {
-            cells.fade((-passed / DECAY_NS).exp());
-            cells.divide();
-        }
+        self.cells.fade((-passed / DECAY_NS).exp());
+        self.cells.divide();
     }
 
     /// Adjacent cells whose read cost exceeds the cost of converting them, best ratio first. `conversion_cost` gives
@@ -138,15 +134,19 @@ impl ScanStats {
         Some((account.read_cost(), account.backoff() * conversion_cost(lower, upper)?))
     }
 
-    /// Ranges that scans have left, whether they are pages or tables.
+    /// Ranges that scans have left, whether they are pages or tables: adjacent cells whose scans have fallen, with
+    /// enough scans together at their peaks.
     pub(super) fn cold(&self) -> impl Iterator<Item = KeyRange> {
-        let is_cold = |cell: usize| self.cells.get(cell).account.is_cold();
+        let account = |cell: usize| &self.cells.get(cell).account;
         let mut cells = 0..self.cells.len();
-        iter::from_fn(move || {
-            let first = cells.find(|cell| is_cold(*cell))?;
-            let end = cells.find(|cell| !is_cold(*cell)).unwrap_or(self.cells.len());
-            Some(self.cells.key_range(&(first..end)))
-        })
+        let rows = iter::from_fn(move || {
+            let first = cells.find(|cell| account(*cell).has_fallen())?;
+            let end = cells.find(|cell| !account(*cell).has_fallen()).unwrap_or(self.cells.len());
+            Some(first..end)
+        });
+        let had_scans =
+            move |row: &Range<usize>| row.clone().map(|cell| account(cell).peak_scans()).sum::<f64>() > MIN_SCANS;
+        rows.filter(had_scans).map(|row| self.cells.key_range(&row))
     }
 
     /// Bytes of the smallest set of cells in which nearly all scans began. `bytes` gives the size of a range.
@@ -170,7 +170,7 @@ impl ScanStats {
             return Vec::new();
         }
         let bounds = rows.into_iter().flat_map(|row| {
-            let (lower, upper) = self.starts.key_range(&(row[0]..row[row.len() - 1] + 1));
+            let (lower, upper) = self.cells.key_range(&(row[0]..row[row.len() - 1] + 1));
             iter::once(lower).chain(upper)
         });
         bounds.filter(|bound| !bound.is_empty()).collect()
@@ -179,11 +179,11 @@ impl ScanStats {
     /// The cells in which scans began, the densest first, with scans and bytes of each; and the number of them that
     /// have nearly all scans.
     fn densest(&self, bytes: impl Fn(KeyRange) -> u64) -> (Vec<(usize, f64, u64)>, usize) {
-        let scans = |cell: &usize| self.starts.get(*cell).account.scans();
-        let all = (0..self.starts.len()).map(|cell| scans(&cell)).sum::<f64>();
-        let of = |cell: usize| (cell, scans(&cell), bytes(self.starts.key_range(&(cell..cell + 1))));
+        let scans = |cell: &usize| self.cells.get(*cell).account.scans();
+        let all = (0..self.cells.len()).map(|cell| scans(&cell)).sum::<f64>();
+        let of = |cell: usize| (cell, scans(&cell), bytes(self.cells.key_range(&(cell..cell + 1))));
         let mut cells: Vec<_> =
-            (0..self.starts.len()).filter(|cell| scans(cell) > NEGLIGIBLE_SHARE * all).map(of).collect();
+            (0..self.cells.len()).filter(|cell| scans(cell) > NEGLIGIBLE_SHARE * all).map(of).collect();
         // Compares one quotient per cell: rounded products of two cells would be no total order. The quotient is
         // infinite without bytes.
         cells.sort_by(|(_, scans, bytes), (_, other, others)| {
@@ -376,6 +376,21 @@ mod tests {
         };
         let hot = scan_stats.hot_bytes(bytes);
         assert!((900..1100).contains(&hot), "{hot}");
+    }
+
+    /// The scans of a range are spread over many cells.
+    #[test]
+    fn a_range_that_scans_have_left_is_cold_if_it_had_scans_enough() {
+        for (seconds, is_cold) in [(4, true), (1, false)] {
+            let (mut scan_stats, mut now) = (ScanStats::default(), 0);
+            scan(&mut scan_stats, &mut now, seconds, (20_000, 1000));
+            let (from, to) = (20_000u32.to_be_bytes(), 21_000u32.to_be_bytes());
+            scan_stats.converted(&from, &to, (20e6, true));
+            scan(&mut scan_stats, &mut now, 1200, (50_000, 1000));
+            let cold: Vec<_> = scan_stats.cold().map(numbers).collect();
+            let is_found = cold.iter().any(|(lower, upper)| *lower < 20_500 && 20_500 < *upper);
+            assert_eq!(is_found, is_cold, "{cold:?}");
+        }
     }
 
     fn bounds(scan_stats: &ScanStats) -> Vec<u32> {

@@ -5,7 +5,7 @@ use std::{ops::Bound, time::Duration};
 use ecotone_engine::contract::{ConversionReason, Get, Hint, Hintable, Ordered, Shape};
 
 use super::{
-    controller::{is_pages, layered, range, scan, shapes},
+    controller::{is_pages, layered, layered_with, range, scan, shapes},
     fixture::{Fixture, Model, key, step},
 };
 use crate::AdaptiveOptions;
@@ -82,7 +82,7 @@ fn what_becomes_pages_leaves_the_block_cache() {
 
 #[test]
 fn what_is_hinted_to_be_written_is_not_adapted_however_it_is_scanned() {
-    let (mut fixture, mut model) = layered(AdaptiveOptions::default());
+    let (mut fixture, mut model) = layered_with(AdaptiveOptions::default(), 1000);
     fixture.keyspace.hint(&range(900, 1500), Hint::WriteMostly).unwrap();
     scan(&fixture, (1000, 1400), 60);
     assert_eq!(fixture.stat("paged_ranges"), 0);

@@ -7,6 +7,7 @@ use ecotone_substrate::limits::{MAX_KEY, PAGE};
 
 use crate::{
     cache::table_reader::{IndexSection, TableReader},
+    manifest::PagedRange,
     manifest::Visibility,
     pages::tier::{PageTier, RangeSize},
     version::{Split, TableMeta, Version},
@@ -69,6 +70,12 @@ impl RangeSizes {
             .filter(|(visibility, _)| !visibility.has_pages)
             .for_each(|fragment| self.add_tables(split, fragment, &mut range_size));
         range_size
+    }
+
+    /// The bounds of paged ranges whose tables have more tombstones than values: the pages below have little left.
+    pub fn mostly_deleted(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let bounds = self.version.paged_ranges().iter().map(PagedRange::bounds);
+        bounds.filter(|bounds| self.version.is_mostly_deleted(*bounds))
     }
 
     /// Cuts a range into parts that are paged and not paged, by turns.
