@@ -23,7 +23,7 @@ impl Insert {
     /// All ways, in the order of their numbers on disk.
     pub(super) const ALL: [Insert; 3] = [Insert::Auto, Insert::Batch, Insert::Tree];
 
-    /// Its name among the options.
+    /// Returns its name among the options.
     pub fn name(self) -> &'static str {
         match self {
             Insert::Auto => "auto",

@@ -10,6 +10,8 @@ use crate::{
 };
 
 /// A keyspace of either kind, as an argument of [`Batch::insert`] and [`Batch::remove`].
+///
+/// [`Keyspace`] and [`HashKeyspace`] implement it; other crates cannot.
 pub trait AnyKeyspace: sealed::HasKeyspace {}
 
 impl AnyKeyspace for Keyspace {}
@@ -42,9 +44,28 @@ mod sealed {
     }
 }
 
-/// Writes to any keyspaces of one database. A batch is recovered whole or not at all. Nothing is written before
-/// [`commit`](Self::commit). If a key is written several times, the last write wins. The encoded batch has at most
-/// [`limits::MAX_BATCH`](crate::limits::MAX_BATCH) bytes.
+/// Several writes that are recovered whole or not at all.
+///
+/// [`Database::batch`](crate::Database::batch) makes one. The writes may go to several keyspaces of the database,
+/// hashed ones included, but not to logged and unlogged ones together. Nothing is written before
+/// [`commit`](Self::commit); dropping the batch discards it. If a key is written several times, the last write wins.
+/// The encoded batch has at most [`MAX_BATCH`](crate::limits::MAX_BATCH) bytes.
+///
+/// A batch is atomic across crashes, not for concurrent readers: it becomes visible key by key.
+///
+/// # Examples
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+/// # let accounts = database.keyspace("accounts", ecotone::KeyspaceOptions::default())?;
+/// use ecotone::Durability;
+/// let mut batch = database.batch().durability(Durability::Sync);
+/// batch.insert(&accounts, "ada", "70");
+/// batch.insert(&accounts, "ben", "30");
+/// batch.remove(&accounts, "cleo");
+/// batch.commit()?; // survives a power failure as a whole
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
@@ -74,39 +95,76 @@ impl Batch {
         Batch { database, durability: None, of_handles: None, writes: Vec::new() }
     }
 
-    /// Sets how durable the batch is when `commit` returns. Default: the strongest durability of the keyspace handles
-    /// that its writes name. A batch of unlogged keyspaces can only be [`Durability::Buffered`].
+    /// Sets how durable the batch is when [`commit`](Self::commit) returns.
+    ///
+    /// Default: the strongest durability of the keyspace handles that its writes name. A batch of unlogged keyspaces
+    /// can only be [`Durability::Buffered`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
 
     /// Adds a write of `value` under `key`.
+    ///
+    /// The limits of key and value are checked at the [`commit`](Self::commit).
     pub fn insert(&mut self, keyspace: &impl AnyKeyspace, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
         self.push(keyspace.named(), key.into(), Some(value.into()));
     }
 
-    /// Adds a deletion of `key`.
+    /// Adds a deletion of `key`. A missing key is no error.
     pub fn remove(&mut self, keyspace: &impl AnyKeyspace, key: impl Into<Vec<u8>>) {
         self.push(keyspace.named(), key.into(), None);
     }
 
-    /// The number of writes in the batch.
+    /// Returns the number of writes in the batch. Several writes of a key count each.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// # let towns = database.keyspace("towns", ecotone::KeyspaceOptions::default())?;
+    /// let mut batch = database.batch();
+    /// batch.insert(&towns, "Zwolle", "52.5 6.1");
+    /// batch.insert(&towns, "Zwolle", "52.51 6.09");
+    /// assert_eq!(batch.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.writes.len()
     }
 
-    /// Whether the batch has no writes.
+    /// Returns whether the batch has no writes. The commit of an empty batch does nothing.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
     /// Writes the batch.
     ///
+    /// When the call returns, the batch is as durable as [`durability`](Self::durability) says. A crash before that
+    /// leaves all of it or nothing.
+    ///
     /// # Errors
-    /// The errors of [`Keyspace::insert`]. Also fails if the batch is too large, mixes logged and unlogged keyspaces,
-    /// or names a keyspace of another database. After an error nothing of the batch is written, with one exception: the
-    /// writes to an unlogged hashed keyspace are made one by one, so the first ones may be there.
+    /// - The errors of a [write](crate::Keyspace#errors).
+    /// - [`Error::Limit`] if the batch is too large.
+    /// - [`Error::Invalid`] if it mixes logged and unlogged keyspaces, or names a keyspace that was dropped or belongs
+    ///   to another database.
+    ///
+    /// After an error nothing of the batch is written, with one exception: the writes to an unlogged hashed keyspace
+    /// are made one by one, so the first ones may be there.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// # let open = database.keyspace("open", ecotone::KeyspaceOptions::default())?;
+    /// # let done = database.keyspace("done", ecotone::KeyspaceOptions::default())?;
+    /// let mut batch = database.batch();
+    /// batch.remove(&open, "job 7");
+    /// batch.insert(&done, "job 7", "ok");
+    /// batch.commit()?;
+    /// assert!(open.is_empty()? && done.contains_key("job 7")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn commit(self) -> Result<()> {
         self.database.check_open()?;
         let spaces = self.database.spaces.read();

@@ -18,8 +18,12 @@ use crate::{
     core::{Components, recovery},
 };
 
-/// Options of a database. [`open`](Self::open) opens it.
+/// The options of a database, and its opening.
 ///
+/// [`Database::builder`] makes one. The options belong to the opening, not to the database: each opening may have
+/// others.
+///
+/// # Examples
 /// ```
 /// use ecotone::{Database, Durability};
 /// # let directory = tempfile::tempdir()?;
@@ -35,49 +39,106 @@ pub struct Builder {
 }
 
 impl Database {
-    /// Options to open a database at `path`. The directory need not exist yet.
+    /// Returns the options to open or create the database in the directory `path`.
+    ///
+    /// Nothing happens before [`Builder::open`]. The directory need not exist yet; its parent must.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("db");
+    /// use ecotone::Database;
+    /// let database = Database::builder(&path).open()?;
+    /// assert!(database.keyspaces().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn builder(path: impl AsRef<Path>) -> Builder {
         Builder { options: DatabaseOptions::new(path.as_ref()) }
     }
 }
 
 impl Builder {
-    /// Sets the memory budget in bytes: caches, indexes, log buffers, I/O buffers and everything else that grows.
-    /// Default 256 MiB, at least 16 MiB ([`limits::MIN_BUDGET`](crate::limits::MIN_BUDGET)). The budget is a limit that
-    /// is kept by accounting, not a hint. The program's own code, its stacks and the results that it holds come on top.
+    /// Sets the memory budget, in bytes. Default 256 MiB, at least 16 MiB
+    /// ([`MIN_BUDGET`](crate::limits::MIN_BUDGET)).
+    ///
+    /// The budget holds caches, indexes, log buffers, I/O buffers and everything else that grows. It is a limit that is
+    /// kept by accounting, not a hint. The program's own code, its stacks and the results that it holds come on top,
+    /// and at most 12 MiB. Give at least two percent of the data.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("db");
+    /// use ecotone::Database;
+    /// let database = Database::builder(&path).memory_budget(1 << 30).open()?;
+    /// assert_eq!(database.stats().memory_budget, 1 << 30);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.options.memory_budget = bytes;
         self
     }
 
-    /// Sets the memory limit for indexes and filters of lsm keyspaces, in bytes. Default: their share of the budget.
+    /// Sets the limit of the memory for indexes and filters of tables in lsm and adaptive keyspaces, in bytes.
+    ///
+    /// Default: their share of the budget. They are part of the budget in any case.
     pub fn table_cache(mut self, bytes: usize) -> Self {
         self.options.table_cache = Some(bytes);
         self
     }
 
     /// Sets the durability of writes that do not choose one. Default [`Durability::Buffered`].
+    ///
+    /// [`Keyspace::durability`](crate::Keyspace::durability) and
+    /// [`Batch::durability`](crate::Batch::durability) choose another one. Unlogged keyspaces are always buffered.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("db");
+    /// use ecotone::Database;
+    /// use ecotone::{Durability, KeyspaceOptions};
+    /// let database = Database::builder(&path).durability(Durability::Sync).open()?;
+    /// let orders = database.keyspace("orders", KeyspaceOptions::default())?;
+    /// orders.insert("order 1", "3 apples")?; // survives a power failure
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn durability(mut self, durability: Durability) -> Self {
         self.options.durability = durability;
         self
     }
 
-    /// Sets whether a missing database is created (default) or is an error.
+    /// Sets whether a missing database is created. Default true; otherwise [`open`](Self::open) fails.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("db");
+    /// use ecotone::Database;
+    /// use ecotone::Error;
+    /// let missing = Database::builder(&path).create(false).open();
+    /// assert!(matches!(missing, Err(Error::NotADatabase { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create(mut self, create: bool) -> Self {
         self.options.create = create;
         self
     }
 
-    /// Sets whether a thread that waits for the disk polls for a while before it sleeps (default). Between two polls it
-    /// yields to other threads. Polling shortens waits and raises throughput, at the cost of processor time that would
-    /// be idle otherwise. Turn it off where processor time is rationed or costs battery. A slow disk is hardly polled
-    /// in any case.
+    /// Sets whether a thread that waits for the disk polls for a while before it sleeps. Default true.
+    ///
+    /// Between two polls it yields to other threads. Polling shortens waits and raises throughput, at the cost of
+    /// processor time that would be idle otherwise. Turn it off where processor time is rationed or costs battery. A
+    /// slow disk is hardly polled in any case.
     pub fn poll_disk(mut self, poll: bool) -> Self {
         self.options.poll_disk = poll;
         self
     }
 
-    /// Opens the database and replays its log.
+    /// Opens the database, or creates it, and replays its log.
+    ///
+    /// Replay takes time by the length of the log; [`close`](Database::close) leaves nothing to replay. If the database
+    /// was closed, nothing is written before the first write.
     ///
     /// # Errors
     /// - [`Error::Locked`](crate::Error::Locked) if the database is open elsewhere.
@@ -91,7 +152,18 @@ impl Builder {
     ///   [`MIN_FILES`](crate::limits::MIN_FILES).
     /// - [`Error::Memory`](crate::Error::Memory) if the memory budget is too small for this database.
     /// - [`Error::NoSpace`](crate::Error::NoSpace) if the disk is full.
-    /// - [`Error::Io`](crate::Error::Io) for missing permissions.
+    /// - [`Error::Io`](crate::Error::Io) for missing permissions, or a missing parent of the directory.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("db");
+    /// use ecotone::Database;
+    /// use ecotone::Error;
+    /// let database = Database::builder(&path).open()?;
+    /// assert!(matches!(Database::builder(&path).open(), Err(Error::Locked { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(self) -> Result<Database> {
         let options = self.options;
         options.check()?;

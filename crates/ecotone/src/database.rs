@@ -11,8 +11,31 @@ use crate::{
     stats,
 };
 
-/// A handle of an open database. Clones share the database. Dropping the last handle closes it; keyspaces, iterators
-/// and batches count as handles.
+/// An open database: a directory of keyspaces that share one write-ahead log and one memory budget.
+///
+/// [`Database::builder`] opens or creates one. A `Database` is a handle: clones share the database, and any thread may
+/// use it. One process at a time has a database open. [`close`](Self::close) closes it; dropping the last handle does
+/// the same. Keyspaces, iterators and batches count as handles.
+///
+/// # Errors
+/// After a failed write or sync the database stops writing: writes return [`Error::Poisoned`], and reads go on.
+/// [`failure`](Self::failure) tells the cause. Reopen the database to recover everything that is durable. On a full
+/// disk, writes return [`Error::NoSpace`] until there is space; no reopening is needed. After a close every call
+/// returns [`Error::Closed`], and in a forked child process [`Error::Forked`].
+///
+/// # Examples
+/// ```
+/// use ecotone::{Database, HashOptions, KeyspaceOptions, Merge};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("db");
+/// let database = Database::builder(&path).memory_budget(64 << 20).open()?;
+/// let towns = database.keyspace("towns", KeyspaceOptions::default())?;
+/// let visits = database.hash_keyspace("visits", HashOptions::default())?;
+/// towns.insert("Zwolle", "52.51 6.09")?;
+/// visits.merge("Zwolle", Merge::Add(1))?;
+/// database.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Database {
     pub(crate) open: OpenDatabase,
@@ -24,63 +47,141 @@ pub struct Database {
 pub struct KeyspaceInfo {
     /// The keyspace's name.
     pub name: String,
-    /// The keyspace's id, never reused within the database.
+    /// The keyspace's id. It is never reused within the database.
     pub id: u32,
-    /// The engine's name.
+    /// The engine's name: `tree`, `lsm`, `adaptive` or `hash`.
     pub engine: &'static str,
-    /// Whether writes to the keyspace are in the log.
+    /// Whether writes to the keyspace go to the log.
     pub logged: bool,
 }
 
 impl Database {
-    /// The directory of the database, as given to [`builder`](Self::builder).
+    /// Returns the directory of the database, as given to [`builder`](Self::builder).
     pub fn path(&self) -> &Path {
         &self.open.path
     }
 
-    /// Opens the keyspace `name`, or creates it with `options`. An existing keyspace keeps the options of its creation.
+    /// Opens the ordered keyspace `name`, or creates it with `options`.
+    ///
+    /// An existing keyspace keeps the options of its creation. A keyspace is durable when the call that creates it
+    /// returns. It has no files and takes a kilobyte of memory until its first write.
     ///
     /// # Errors
-    /// - The name is empty, longer than [`MAX_NAME`](crate::limits::MAX_NAME) bytes or holds control characters.
-    /// - The keyspace exists with another engine, or logged where the options say unlogged, or the reverse.
-    /// - An option is out of its range, whether the keyspace exists or not.
-    /// - The disk is full.
+    /// - [`Error::Limit`] if the name is empty or longer than [`MAX_NAME`](crate::limits::MAX_NAME) bytes, or there are
+    ///   [`MAX_KEYSPACES`](crate::limits::MAX_KEYSPACES) keyspaces.
+    /// - [`Error::Invalid`] if the name holds control characters; if the keyspace exists with another engine, or logged
+    ///   where the options say unlogged, or the reverse; if an option is out of its range, whether the keyspace exists
+    ///   or not.
+    /// - [`Error::NoSpace`] if the disk is full.
+    /// - [`Error::Closed`], [`Error::Poisoned`] and [`Error::Forked`], as for a write.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// use ecotone::{Engine, KeyspaceOptions};
+    /// let towns = database.keyspace("towns", KeyspaceOptions::default())?;
+    /// let again = database.keyspace("towns", KeyspaceOptions::default())?;
+    /// towns.insert("Zwolle", "52.51 6.09")?;
+    /// assert!(again.contains_key("Zwolle")?);
+    /// assert!(database.keyspace("towns", KeyspaceOptions::default().engine(Engine::Tree)).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.ordered(self.open.open_or_create(name, &options.creation)?)
     }
 
-    /// Creates a keyspace. It is durable when the call returns.
+    /// Creates the ordered keyspace `name`, which must not exist.
+    ///
+    /// It is durable when the call returns.
     ///
     /// # Errors
-    /// The errors of [`keyspace`](Self::keyspace). Also fails if a keyspace of this name exists.
+    /// Those of [`keyspace`](Self::keyspace), and [`Error::Invalid`] if a keyspace of this name exists.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// use ecotone::KeyspaceOptions;
+    /// database.create_keyspace("towns", KeyspaceOptions::default())?;
+    /// assert!(database.create_keyspace("towns", KeyspaceOptions::default()).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.ordered(self.open.create(name, &options.creation, false)?)
     }
 
-    /// Opens an existing keyspace.
+    /// Opens the existing ordered keyspace `name`, whatever its options are.
     ///
     /// # Errors
-    /// [`Error::UnknownKeyspace`] if there is none; [`Error::Invalid`] if it is a hashed keyspace.
+    /// [`Error::UnknownKeyspace`] if there is none; [`Error::Invalid`] if it is a hashed keyspace; [`Error::Closed`]
+    /// and [`Error::Forked`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// use ecotone::{Error, KeyspaceOptions};
+    /// database.create_keyspace("towns", KeyspaceOptions::default())?;
+    /// assert_eq!(database.open_keyspace("towns")?.name(), "towns");
+    /// assert!(matches!(database.open_keyspace("streets"), Err(Error::UnknownKeyspace { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open_keyspace(&self, name: &str) -> Result<Keyspace> {
         self.ordered(self.open.find(name)?)
     }
 
-    /// As [`keyspace`](Self::keyspace), for a hashed keyspace. Takes [`HashOptions`](crate::HashOptions) too.
+    /// Opens the hashed keyspace `name`, or creates it with `options`, as [`keyspace`](Self::keyspace) does.
+    ///
+    /// `options` are [`HashOptions`](crate::HashOptions), or [`HashKeyspaceOptions`] for an unlogged keyspace.
+    ///
+    /// # Errors
+    /// Those of [`keyspace`](Self::keyspace).
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// use ecotone::{HashKeyspaceOptions, HashOptions};
+    /// let visits = database.hash_keyspace("visits", HashOptions::default())?;
+    /// let sessions = database.hash_keyspace("sessions", HashKeyspaceOptions::default().unlogged())?;
+    /// assert!(visits.is_logged() && !sessions.is_logged());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn hash_keyspace(&self, name: &str, options: impl Into<HashKeyspaceOptions>) -> Result<HashKeyspace> {
         self.hashed(self.open.open_or_create(name, &options.into().creation)?)
     }
 
-    /// As [`create_keyspace`](Self::create_keyspace), for a hashed keyspace.
+    /// Creates the hashed keyspace `name`, which must not exist.
+    ///
+    /// # Errors
+    /// Those of [`create_keyspace`](Self::create_keyspace).
     pub fn create_hash_keyspace(&self, name: &str, options: impl Into<HashKeyspaceOptions>) -> Result<HashKeyspace> {
         self.hashed(self.open.create(name, &options.into().creation, false)?)
     }
 
-    /// As [`open_keyspace`](Self::open_keyspace), for a hashed keyspace.
+    /// Opens the existing hashed keyspace `name`, whatever its options are.
+    ///
+    /// # Errors
+    /// Those of [`open_keyspace`](Self::open_keyspace); [`Error::Invalid`] if it is an ordered keyspace.
     pub fn open_hash_keyspace(&self, name: &str) -> Result<HashKeyspace> {
         self.hashed(self.open.find(name)?)
     }
 
-    /// The keyspaces, by name. Empty in a forked child process.
+    /// Returns the keyspaces, sorted by name.
+    ///
+    /// Empty in a forked child process.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// database.keyspace("towns", ecotone::KeyspaceOptions::default())?;
+    /// database.hash_keyspace("visits", ecotone::HashOptions::default())?;
+    /// let engines: Vec<_> = database.keyspaces().iter().map(|keyspace| keyspace.engine).collect();
+    /// assert_eq!(engines, ["adaptive", "hash"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
         if self.open.life.is_over() {
             return Vec::new();
@@ -94,22 +195,37 @@ impl Database {
         self.open.spaces.read().values().map(info).collect()
     }
 
-    /// Drops a keyspace with all its records, durably. Its space returns to the file system. From now on its handles
-    /// fail with [`Error::Closed`].
+    /// Drops the keyspace `name` with all its records.
+    ///
+    /// It is gone for good when the call returns, and its space returns to the file system. From now on its handles
+    /// fail with [`Error::Closed`]. The name may be used again.
     ///
     /// # Errors
     /// - [`Error::UnknownKeyspace`] if there is none of this name.
     /// - [`Error::Closed`], [`Error::Poisoned`] and [`Error::Forked`], as for a write.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// let towns = database.keyspace("towns", ecotone::KeyspaceOptions::default())?;
+    /// database.drop_keyspace("towns")?;
+    /// assert!(database.keyspaces().is_empty() && towns.insert("Zwolle", "").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         self.open.drop_keyspace(name)
     }
 
-    /// Starts an empty batch. It is as durable as the strongest handle that its writes name, unless
-    /// [`Batch::durability`] sets something else.
+    /// Returns an empty batch of writes to keyspaces of this database.
     ///
+    /// The batch is as durable as the strongest handle that its writes name, unless [`Batch::durability`] sets
+    /// something else.
+    ///
+    /// # Examples
     /// ```
     /// # let directory = tempfile::tempdir()?;
-    /// # let database = ecotone::Database::builder(directory.path().join("db")).memory_budget(64 << 20).open()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
     /// # let stock = database.keyspace("stock", ecotone::KeyspaceOptions::default())?;
     /// # let sales = database.hash_keyspace("sales", ecotone::HashOptions::default())?;
     /// let mut batch = database.batch();
@@ -122,29 +238,67 @@ impl Database {
         Batch::new(self.open.clone())
     }
 
-    /// Makes everything written so far durable, flushes it to the data files, unlogged keyspaces included, and stores a
-    /// checkpoint. The next open then has nothing to replay. Takes long if much is unflushed.
+    /// Writes everything to the data files, unlogged keyspaces included, and stores a checkpoint.
+    ///
+    /// When it returns, everything written before the call survives a power failure, and the next opening has nothing
+    /// to replay. It takes long if much is unflushed. Logged keyspaces do not need it; [`sync`](Self::sync) is enough.
     ///
     /// # Errors
     /// - [`Error::NoSpace`] if the disk is full. Writes to logged keyspaces stay in the log; call it again later.
     /// - [`Error::Closed`], [`Error::Poisoned`] and [`Error::Forked`], as for a write.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// let options = ecotone::KeyspaceOptions::default().unlogged();
+    /// let archive = database.keyspace("archive", options)?;
+    /// archive.insert("page 1", "once upon a time")?;
+    /// database.flush()?; // page 1 survives a power failure now
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn flush(&self) -> Result<()> {
         self.open.check_writable()?;
         self.open.retry_without_memory(|| self.open.flush_all())
     }
 
     /// Makes everything written to logged keyspaces so far survive a power failure, by one sync of the log.
-    /// Unlogged keyspaces need [`flush`](Self::flush).
+    ///
+    /// Many buffered writes and one `sync` cost less than as many synced writes. Unlogged keyspaces need
+    /// [`flush`](Self::flush).
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`] and [`Error::Forked`], as for a write.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// # let squares = database.keyspace("squares", ecotone::KeyspaceOptions::default())?;
+    /// for n in 0..100u64 {
+    ///     squares.insert(n.to_be_bytes(), (n * n).to_be_bytes())?;
+    /// }
+    /// database.sync()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sync(&self) -> Result<()> {
         self.open.check_writable()?;
         self.open.wal.commit(self.open.wal.tail(), Durability::Sync)
     }
 
-    /// Statistics: memory against the budget, the log, device requests, and the counters of each keyspace. In a forked
-    /// child process only `failure` is set.
+    /// Returns statistics: memory against the budget, the log, device requests, and the counters of each keyspace.
+    ///
+    /// In a forked child process only `failure` is set.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// let stats = database.stats();
+    /// assert!(stats.memory_held <= stats.memory_budget && stats.failure.is_none());
+    /// println!("the next opening replays {} bytes", stats.log.used_bytes);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         if self.open.life.is_over() {
             return Stats { failure: Some(Error::Forked.to_string()), ..Stats::default() };
@@ -152,12 +306,25 @@ impl Database {
         stats::collect(&self.open)
     }
 
-    /// Reads the whole database and checks every page, every fence and every record. Returns a report for each
-    /// keyspace. Damage is no error: it is in [`problems`](Check::problems) of the report, which is empty if the
-    /// keyspace is sound.
+    /// Reads the whole database and checks every page, every fence and every record.
+    ///
+    /// Returns the name of each keyspace and a report. Damage is no error: it is in
+    /// [`problems`](Check::problems) of the report, which is empty if the keyspace is sound. Other threads may
+    /// read and write meanwhile.
     ///
     /// # Errors
-    /// If the check could not be finished.
+    /// If the check could not be finished: [`Error::Io`], [`Error::Memory`], [`Error::Closed`] or [`Error::Forked`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// # database.keyspace("towns", ecotone::KeyspaceOptions::default())?.insert("Zwolle", "52.51 6.09")?;
+    /// for (name, check) in database.verify()? {
+    ///     assert!(check.problems.is_empty(), "{name}: {:?}", check.problems);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn verify(&self) -> Result<Vec<(String, Check)>> {
         self.open.check_open()?;
         let spaces: Vec<_> = self.open.spaces.read().values().cloned().collect();
@@ -170,17 +337,42 @@ impl Database {
         checked.collect()
     }
 
-    /// Why the database has stopped writing; `None` while it works.
+    /// Returns why the database has stopped writing, or `None` while it works.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// if let Some(cause) = database.failure() {
+    ///     eprintln!("the database must be reopened: {cause}");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn failure(&self) -> Option<Arc<Error>> {
         if self.open.life.is_over() { Some(Arc::new(Error::Forked)) } else { self.open.health.cause() }
     }
 
-    /// Flushes, stores a checkpoint and closes the database. From now on other handles and iterators fail with
-    /// [`Error::Closed`]. When the call returns, even with an error, any process can open the database again. Dropping
-    /// the last handle does the same, but can only log an error.
+    /// Flushes, stores a checkpoint and closes the database.
+    ///
+    /// From now on other handles and iterators fail with [`Error::Closed`]. When the call returns, even with an error,
+    /// any process can open the database again. Dropping the last handle does the same, but can only log an error. A
+    /// second close does nothing.
     ///
     /// # Errors
     /// If not everything could be flushed. Acknowledged writes to logged keyspaces are still in the log.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// use ecotone::{Database, Error, KeyspaceOptions};
+    /// let towns = database.keyspace("towns", KeyspaceOptions::default())?;
+    /// let path = database.path().to_owned();
+    /// database.close()?;
+    /// assert!(matches!(towns.get("Zwolle"), Err(Error::Closed { .. })));
+    /// let again = Database::builder(path).create(false).open()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn close(self) -> Result<()> {
         self.open.shut_down()
     }

@@ -10,7 +10,22 @@ use crate::{
     core::{DatabaseState, KeyspaceState},
 };
 
-/// Statistics of a whole database.
+/// The statistics of a whole database, as [`Database::stats`](crate::Database::stats) returns them.
+///
+/// Counters count since the database was opened. Other threads go on meanwhile, so the fields may be of slightly
+/// different times.
+///
+/// # Examples
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+/// let stats = database.stats();
+/// for part in &stats.memory {
+///     println!("{}: {} bytes", part.component, part.bytes);
+/// }
+/// println!("{} bytes read from the disk, {} written", stats.io.read_bytes, stats.io.write_bytes);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -72,7 +87,11 @@ pub struct LogStats {
     pub delay_total_us: u64,
 }
 
-/// Statistics of one keyspace.
+/// The statistics of one keyspace, as [`Keyspace::stats`](crate::Keyspace::stats) and
+/// [`HashKeyspace::stats`](crate::HashKeyspace::stats) return them.
+///
+/// The counters depend on the engine. The names are stable; new ones are added. `docs/guide.md` describes the important
+/// ones.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct KeyspaceStats {
@@ -105,12 +124,34 @@ impl KeyspaceStats {
         KeyspaceStats { name: space.name.clone(), engine: space.kind, counters }
     }
 
-    /// A counter by its name. `None` if the engine has no such counter.
+    /// Returns a counter by its name, or `None` if there is none of this name.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// use ecotone::{Engine, KeyspaceOptions};
+    /// let towns = database.keyspace("towns", KeyspaceOptions::default().engine(Engine::Tree))?;
+    /// towns.insert("Zwolle", "52.51 6.09")?;
+    /// assert!(towns.stats().counter("cache_hits").is_some());
+    /// assert_eq!(towns.stats().counter("speed"), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn counter(&self, name: &str) -> Option<u64> {
         self.counters.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    /// The delays of writers. All engines count them.
+    /// Returns the delays of writers. All engines count them.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// # let towns = database.keyspace("towns", ecotone::KeyspaceOptions::default())?;
+    /// let delays = towns.stats().writer_delays();
+    /// println!("{} writes waited, the longest {} µs", delays.count, delays.max_us);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn writer_delays(&self) -> WriterDelays {
         let counter = |name| self.counter(name).unwrap_or(0);
         WriterDelays {

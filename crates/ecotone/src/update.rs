@@ -19,7 +19,21 @@ use crate::{Error, Result, core::limits_check, handle::KeyspaceHandle};
 /// forever.
 const MOST_RUNS: u32 = 100_000;
 
-/// The outcome of [`Keyspace::compare_and_swap`](crate::Keyspace::compare_and_swap).
+/// The outcome of [`Keyspace::compare_and_swap`](crate::Keyspace::compare_and_swap) and
+/// [`HashKeyspace::compare_and_swap`](crate::HashKeyspace::compare_and_swap).
+///
+/// # Examples
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+/// # let locks = database.hash_keyspace("locks", ecotone::HashOptions::default())?;
+/// use ecotone::Swap;
+/// match locks.compare_and_swap("printer", None, Some(b"ada"))? {
+///     Swap::Done => println!("ada has the printer"),
+///     Swap::Mismatch(other) => println!("{other:?} has it"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "the value may have been another: then nothing was written"]
 pub enum Swap {

@@ -47,7 +47,7 @@ fn a_process_that_was_forked_off_gets_errors_and_its_drops_do_nothing() {
             either!(&ks, ks => batch.insert(ks, "a", "b"));
             are_refused &= forked(batch.commit().err());
             if let Some(mut records) = records.take() {
-                are_refused &= forked(records.next().and_then(Result::err));
+                are_refused &= forked(records.next().and_then(Result::err)) && records.next().is_none();
             }
             drop(ks);
             are_refused &= forked(database.close().err());

@@ -203,15 +203,15 @@ pub struct EngineCheckpoint {
 /// Statistics of one keyspace, by name. Names are stable; new ones are added.
 pub type Stats = Vec<(&'static str, u64)>;
 
-/// Hints how a key range will be used.
+/// A hint how a key range will be used. An adaptive keyspace follows it before its own measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hint {
-    /// No hint: the engine follows its measurements.
+    /// No hint: the engine follows its measurements. This takes an earlier hint back.
     #[default]
     Auto,
-    /// The range is mostly read and scanned.
+    /// The range is mostly read and scanned: its records belong in pages.
     ReadMostly,
-    /// The range is mostly written.
+    /// The range is mostly written: its records belong in tables.
     WriteMostly,
 }
 
@@ -265,7 +265,7 @@ impl fmt::Display for SegmentPlacement {
     }
 }
 
-/// The result of a full check of a keyspace.
+/// The result of a full check of a keyspace. The keyspace is sound if `problems` is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use = "damage is reported in `problems`, not as an error"]
 pub struct Check {
@@ -282,6 +282,7 @@ impl Check {
     ///
     /// # Errors
     /// See [`add_problem`](Self::add_problem).
+    #[doc(hidden)]
     pub fn count_records(&mut self, mut next: impl FnMut() -> Result<bool>) -> Result<()> {
         loop {
             match next() {
@@ -296,6 +297,7 @@ impl Check {
     ///
     /// # Errors
     /// If memory or space ran out, which says nothing about the checked data.
+    #[doc(hidden)]
     pub fn add_problem(&mut self, error: Error) -> Result<()> {
         if error.is_shortage() {
             return Err(error);

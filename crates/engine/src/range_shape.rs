@@ -46,7 +46,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Whether this is a queued change.
+    /// Returns whether this is a queued change.
     pub fn is_queued(self) -> bool {
         matches!(self, Shape::ToBePages | Shape::ToBeOneRun | Shape::ToBeTables)
     }

@@ -30,7 +30,7 @@ pub enum Compaction {
 impl Compaction {
     const ALL: [Compaction; 2] = [Compaction::Lookup, Compaction::Scan];
 
-    /// Its name among the options.
+    /// Returns its name among the options.
     pub fn name(self) -> &'static str {
         match self {
             Compaction::Lookup => "lookup",

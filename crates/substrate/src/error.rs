@@ -5,7 +5,11 @@ use std::{fmt, io, path::PathBuf, sync::Arc};
 /// The result of anything that can fail in Ecotone.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, by what the caller can do. Cheap to clone, since one failed write answers many waiters.
+/// What went wrong, by what the caller can do.
+///
+/// There is a variant for each thing that a caller can do; everything else is context in it. `Display` writes a whole
+/// sentence, with the remedy where it is not obvious. An error is cheap to clone, since one failed write answers many
+/// waiters.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -125,27 +129,27 @@ pub enum Error {
 }
 
 impl Error {
-    /// An operating-system error with what was tried on which file.
+    /// Returns an operating-system error with what was tried on which file.
     pub fn io(action: &'static str, file: impl fmt::Display, source: io::Error) -> Self {
         Error::Io { action, file: file.to_string(), source: Arc::new(source) }
     }
 
-    /// Damage found in `file` at `offset`.
+    /// Returns the error for damage found in `file` at `offset`.
     pub fn corruption(file: impl fmt::Display, offset: u64, what: impl Into<String>) -> Self {
         Error::Corruption { file: file.to_string(), offset, what: what.into() }
     }
 
-    /// Whether the bytes on disk are to blame.
+    /// Returns whether the bytes on disk are to blame.
     pub fn is_corruption(&self) -> bool {
         matches!(self, Error::Corruption { .. })
     }
 
-    /// Whether a full disk, or a full disk budget, is to blame, so that the same call can succeed later.
+    /// Returns whether a full disk, or a full disk budget, is to blame, so that the same call can succeed later.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Error::NoSpace { .. } | Error::DiskBudget { .. })
     }
 
-    /// Whether memory or disk space was short, so that the same call can succeed later.
+    /// Returns whether memory or disk space was short, so that the same call can succeed later.
     pub fn is_shortage(&self) -> bool {
         self.is_no_space() || matches!(self, Error::Memory { .. })
     }

@@ -39,7 +39,7 @@ impl PageFill {
     #[doc(hidden)]
     pub const ALL: [PageFill; 2] = [PageFill::Even, PageFill::Spread];
 
-    /// Its name among the options.
+    /// Returns its name among the options.
     pub fn name(self) -> &'static str {
         match self {
             PageFill::Even => "even",

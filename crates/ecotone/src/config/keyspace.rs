@@ -7,7 +7,9 @@ use ecotone_tree::TreeOptions;
 
 use super::Settings;
 
-/// The engine of a keyspace. It decides how records are stored.
+/// The engine of an ordered keyspace. It decides how records are stored.
+///
+/// [`KeyspaceOptions::engine`] sets it. It is fixed when a keyspace is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Engine {
@@ -27,7 +29,17 @@ pub enum Engine {
 impl Engine {
     const ALL: [Engine; 3] = [Engine::Tree, Engine::Lsm, Engine::Adaptive];
 
-    /// The engine's name in files and tools.
+    /// Returns the engine's name in files, statistics and tools: `tree`, `lsm` or `adaptive`.
+    ///
+    /// `Display` writes the same name, and `FromStr` reads it.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecotone::Engine;
+    /// assert_eq!(Engine::default().name(), "adaptive");
+    /// assert_eq!("lsm".parse::<Engine>()?, Engine::Lsm);
+    /// # Ok::<(), ecotone::Error>(())
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             Engine::Tree => "tree",
@@ -68,8 +80,13 @@ impl CreateOptions {
     }
 }
 
-/// Creation options of an ordered keyspace. They are fixed at its creation.
+/// The creation options of an ordered [`Keyspace`](crate::Keyspace): its engine, the engine's options, and whether
+/// writes go to the log.
 ///
+/// They are checked when [`Database::keyspace`](crate::Database::keyspace) gets them, and fixed when the keyspace is
+/// created.
+///
+/// # Examples
 /// ```
 /// use ecotone::{KeyspaceOptions, LsmOptions, TreeOptions, options::Compression};
 /// # let directory = tempfile::tempdir()?;
@@ -89,24 +106,54 @@ pub struct KeyspaceOptions {
 }
 
 impl Default for KeyspaceOptions {
-    /// A logged keyspace of the default engine, with the engine's default options.
+    /// Returns the options of a logged keyspace of [`Engine::Adaptive`], with the engine's default options.
     fn default() -> Self {
         KeyspaceOptions::with(Engine::default(), Settings::default())
     }
 }
 
 impl KeyspaceOptions {
-    /// A keyspace of [`Engine::Tree`] with these options.
+    /// Returns the options of a logged keyspace of [`Engine::Tree`], with these options of the engine.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// use ecotone::{KeyspaceOptions, TreeOptions};
+    /// let options = KeyspaceOptions::tree(TreeOptions::default().fill(75).record_cache(false));
+    /// assert_eq!(database.keyspace("towns", options)?.engine(), "tree");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tree(options: TreeOptions) -> Self {
         KeyspaceOptions::with(Engine::Tree, options.settings())
     }
 
-    /// A keyspace of [`Engine::Lsm`] with these options.
+    /// Returns the options of a logged keyspace of [`Engine::Lsm`], with these options of the engine.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// use ecotone::{KeyspaceOptions, LsmOptions, options::Compression};
+    /// let options = KeyspaceOptions::lsm(LsmOptions::default().compression(Compression::Lz4));
+    /// assert_eq!(database.keyspace("archive", options)?.engine(), "lsm");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn lsm(options: LsmOptions) -> Self {
         KeyspaceOptions::with(Engine::Lsm, options.settings())
     }
 
-    /// A keyspace of [`Engine::Adaptive`] with these options.
+    /// Returns the options of a logged keyspace of [`Engine::Adaptive`], with these options of the engine.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// use ecotone::{AdaptiveOptions, KeyspaceOptions, LsmOptions};
+    /// let options = AdaptiveOptions::default().adapt(20).lsm(LsmOptions::default().filter_bits(12));
+    /// assert_eq!(database.keyspace("events", KeyspaceOptions::adaptive(options))?.engine(), "adaptive");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn adaptive(options: AdaptiveOptions) -> Self {
         KeyspaceOptions::with(Engine::Adaptive, options.settings())
     }
@@ -115,22 +162,58 @@ impl KeyspaceOptions {
         KeyspaceOptions { creation: CreateOptions::new(engine.name(), settings) }
     }
 
-    /// Sets the engine. Default [`Engine::Adaptive`]. [`tree`](Self::tree), [`lsm`](Self::lsm) and
-    /// [`adaptive`](Self::adaptive) set the engine together with its options.
+    /// Sets the engine. Default [`Engine::Adaptive`].
+    ///
+    /// [`tree`](Self::tree), [`lsm`](Self::lsm) and [`adaptive`](Self::adaptive) set the engine together with its
+    /// options.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// use ecotone::{Engine, KeyspaceOptions};
+    /// let options = KeyspaceOptions::default().engine(Engine::Lsm);
+    /// assert_eq!(database.keyspace("archive", options)?.engine(), "lsm");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn engine(self, engine: Engine) -> Self {
         self.engine_named(engine.name())
     }
 
-    /// Keeps the operations of this keyspace out of the log. Writes are faster. After a crash the keyspace is sound and
-    /// holds at least what the last [`Database::flush`](crate::Database::flush) wrote; later writes may or may not be
-    /// there. An unlogged keyspace cannot share a batch with logged ones.
+    /// Keeps the operations of this keyspace out of the log. Writes are faster.
+    ///
+    /// After a crash the keyspace is sound and holds at least what the last
+    /// [`Database::flush`](crate::Database::flush) wrote; later writes may or may not be there. An unlogged keyspace
+    /// cannot share a batch with logged ones, and its writes are [`Durability::Buffered`](crate::Durability::Buffered).
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// let index = database.keyspace("index", ecotone::KeyspaceOptions::default().unlogged())?;
+    /// assert!(!index.is_logged());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn unlogged(self) -> Self {
         KeyspaceOptions { creation: self.creation.unlogged() }
     }
 
-    /// Sets an option of the engine by its name, for tools that read options from a command line. A program uses
-    /// [`TreeOptions`], [`LsmOptions`] and [`AdaptiveOptions`]: their fields have the names of the options, and their
-    /// documentation has the values. Unknown names and bad values are errors when the keyspace is created.
+    /// Sets an option of the engine by its name, for tools that read options from a command line.
+    ///
+    /// A program uses [`TreeOptions`], [`LsmOptions`] and [`AdaptiveOptions`]: their fields have the names of the
+    /// options, and their documentation has the values. Unknown names and bad values are errors when the keyspace is
+    /// created.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// use ecotone::{Engine, KeyspaceOptions};
+    /// let options = KeyspaceOptions::default().engine(Engine::Tree).set("fill", "75");
+    /// database.keyspace("towns", options.clone())?;
+    /// assert!(database.keyspace("streets", options.set("speed", "9")).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set(self, option: impl Into<String>, value: impl Into<String>) -> Self {
         KeyspaceOptions { creation: self.creation.set(option.into(), value.into()) }
     }

@@ -43,9 +43,12 @@ use crate::{
 /// The position of the first record of a log.
 const FIRST: Seq = 1;
 
-/// Builds a new database from the readable parts of a damaged one. The damaged database is not written to, except for
-/// its lock file. So a repair makes nothing worse and can be repeated.
+/// The repair of a damaged database: builds a new one from its readable parts.
 ///
+/// The damaged database is not written to, except for its lock file. So a repair makes nothing worse and can be
+/// repeated. It saves the newest readable version of each key, with or without the manifest.
+///
+/// # Examples
 /// ```
 /// use ecotone::{Database, KeyspaceOptions, Repair};
 /// # let directory = tempfile::tempdir()?;
@@ -66,20 +69,23 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// A repair of the database at `from` into a new one at `to`. Nothing may exist at `to`, or only an empty
-    /// directory.
+    /// Returns a repair of the database at `from` into a new one at `to`.
+    ///
+    /// Nothing happens before [`run`](Self::run). Nothing may exist at `to`, or only an empty directory.
     pub fn new(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Self {
         Repair { from: from.as_ref().to_owned(), into: Database::builder(to) }
     }
 
-    /// Sets the memory that the repair may use, in bytes, as [`Builder::memory_budget`] does. Four bytes for each page
-    /// of the damaged files come on top.
+    /// Sets the memory that the repair may use, in bytes, as [`Builder::memory_budget`] does. Default 256 MiB.
+    ///
+    /// Four bytes for each page of the damaged files come on top.
     pub fn memory_budget(self, bytes: usize) -> Self {
         Repair { into: self.into.memory_budget(bytes), ..self }
     }
 
-    /// Runs the repair and calls `progress` now and then. Records that could not be restored are listed in the report;
-    /// they are no error.
+    /// Runs the repair and returns its report. Calls `progress` now and then.
+    ///
+    /// Records that could not be restored are listed in the report; they are no error.
     ///
     /// # Errors
     /// - [`Error::NotADatabase`] and [`Error::Locked`] for the damaged database.
@@ -88,6 +94,19 @@ impl Repair {
     /// - The errors of writing the new database.
     ///
     /// After an error the new database is incomplete: remove it.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecotone::{Database, Repair};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let (path, repaired) = (directory.path().join("towns.db"), directory.path().join("repaired.db"));
+    /// # Database::builder(&path).open()?.close()?;
+    /// let report = Repair::new(&path, &repaired).run(&mut |progress| println!("{:?}", progress.step))?;
+    /// for problem in &report.problems {
+    ///     println!("{problem}");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn run(self, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
         let from = Arc::new(Disk::open(&self.from, false)?);
         config::check_vacant(self.into.path())?;

@@ -27,7 +27,7 @@ pub enum RepairStep {
     Log,
 }
 
-/// The outcome of a repair.
+/// The outcome of a [`Repair`](crate::Repair): what the new database has, and what may be lacking.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
@@ -71,8 +71,9 @@ pub struct RepairedKeyspace {
 }
 
 impl RepairReport {
-    /// Whether the new database certainly holds everything that the old one held. If not, it can lack only what is
-    /// listed as missing, doubtful or damaged.
+    /// Returns whether the new database certainly holds everything that the old one held.
+    ///
+    /// If not, it can lack only what is listed as missing, doubtful or damaged.
     pub fn is_complete(&self) -> bool {
         !self.left_out && self.log_gaps.is_empty() && self.keyspaces.iter().all(RepairedKeyspace::is_complete)
     }
@@ -88,8 +89,9 @@ impl RepairedKeyspace {
         RepairedKeyspace { records, pages, damaged_pages: damaged, missing, doubtful, ..self }
     }
 
-    /// Whether everything in the keyspace is certainly restored. Without an index each damaged page counts, since it
-    /// may have been the newest of its range.
+    /// Returns whether everything in the keyspace is certainly restored.
+    ///
+    /// Without an index each damaged page counts, since it may have been the newest of its range.
     pub fn is_complete(&self) -> bool {
         self.missing.count == 0 && self.doubtful.count == 0 && (self.indexed || self.damaged_pages == 0)
     }

@@ -38,7 +38,7 @@ impl Compression {
         Self::ALL.into_iter().find(|compression| compression.number() == number)
     }
 
-    /// Its name among the options.
+    /// Returns its name among the options.
     pub fn name(self) -> &'static str {
         match self {
             Compression::None => "none",

@@ -24,7 +24,7 @@ impl Split {
     #[doc(hidden)]
     pub const ALL: [Split; 2] = [Split::Side, Split::Down];
 
-    /// Its name among the options.
+    /// Returns its name among the options.
     pub fn name(self) -> &'static str {
         match self {
             Split::Side => "side",

@@ -18,13 +18,17 @@ use super::{
 };
 use crate::{Result, Seq, limits::PAGE, storage::File};
 
-/// When a write is acknowledged. The stronger promise is the greater one.
+/// When a write is acknowledged, and so what it survives. The stronger promise is the greater one.
+///
+/// With either, the writes that survive are a prefix of all writes to logged keyspaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Durability {
-    /// When the operating system has the record: it survives the death of the process, not a power failure.
+    /// When the operating system has the record: it survives the death of the process, not a power failure. A later
+    /// sync makes it survive that too.
     #[default]
     Buffered,
-    /// When the disk has the record: it survives a power failure.
+    /// When the disk has the record: it survives a power failure. Threads that wait for the disk at the same time share
+    /// one sync.
     Sync,
 }
 

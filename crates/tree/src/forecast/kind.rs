@@ -24,7 +24,7 @@ impl ForecastKind {
     pub const ALL: [ForecastKind; 4] =
         [ForecastKind::Off, ForecastKind::Trend, ForecastKind::Seasonal, ForecastKind::Auto];
 
-    /// The name in settings and statistics.
+    /// Returns its name among the options.
     pub fn name(self) -> &'static str {
         match self {
             ForecastKind::Off => "off",

@@ -49,7 +49,7 @@ impl Model {
     /// Indexed by their number on disk.
     pub(crate) const ALL: [Model; 2] = [Model::Optimal, Model::Greedy];
 
-    /// Its name among the options.
+    /// Returns its name among the options.
     pub fn name(self) -> &'static str {
         match self {
             Model::Optimal => "optimal",

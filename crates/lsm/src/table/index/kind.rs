@@ -21,7 +21,7 @@ impl IndexKind {
     #[doc(hidden)]
     pub const ALL: [IndexKind; 4] = [IndexKind::Single, IndexKind::Partitioned, IndexKind::Plr, IndexKind::Linear];
 
-    /// Its name among the options.
+    /// Returns its name among the options.
     pub const fn name(self) -> &'static str {
         match self {
             IndexKind::Single => "single",
