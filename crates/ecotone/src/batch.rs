@@ -99,6 +99,18 @@ impl Batch {
     ///
     /// Default: the strongest durability of the keyspace handles that its writes name. A batch of unlogged keyspaces
     /// can only be [`Durability::Buffered`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// # let orders = database.keyspace("orders", ecotone::KeyspaceOptions::default())?;
+    /// use ecotone::Durability;
+    /// let mut batch = database.batch().durability(Durability::Sync);
+    /// batch.insert(&orders, "order 1", "3 apples");
+    /// batch.commit()?; // survives a power failure
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
@@ -107,11 +119,37 @@ impl Batch {
     /// Adds a write of `value` under `key`.
     ///
     /// The limits of key and value are checked at the [`commit`](Self::commit).
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// # let towns = database.keyspace("towns", ecotone::KeyspaceOptions::default())?;
+    /// # let visits = database.hash_keyspace("visits", ecotone::HashOptions::default())?;
+    /// let mut batch = database.batch();
+    /// batch.insert(&towns, "Zwolle", "52.51 6.09");
+    /// batch.insert(&visits, "Zwolle", 0i64.to_le_bytes());
+    /// assert!(towns.is_empty()?); // nothing is written yet
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn insert(&mut self, keyspace: &impl AnyKeyspace, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
         self.push(keyspace.named(), key.into(), Some(value.into()));
     }
 
     /// Adds a deletion of `key`. A missing key is no error.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+    /// # let towns = database.keyspace("towns", ecotone::KeyspaceOptions::default())?;
+    /// towns.insert("Zwolle", "52.51 6.09")?;
+    /// let mut batch = database.batch();
+    /// batch.remove(&towns, "Zwolle");
+    /// batch.commit()?;
+    /// assert!(!towns.contains_key("Zwolle")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn remove(&mut self, keyspace: &impl AnyKeyspace, key: impl Into<Vec<u8>>) {
         self.push(keyspace.named(), key.into(), None);
     }

@@ -82,6 +82,15 @@ impl Builder {
     /// Sets the limit of the memory for indexes and filters of tables in lsm and adaptive keyspaces, in bytes.
     ///
     /// Default: their share of the budget. They are part of the budget in any case.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("db");
+    /// let builder = ecotone::Database::builder(&path).memory_budget(256 << 20);
+    /// let database = builder.table_cache(32 << 20).open()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn table_cache(mut self, bytes: usize) -> Self {
         self.options.table_cache = Some(bytes);
         self
@@ -130,6 +139,14 @@ impl Builder {
     /// Between two polls it yields to other threads. Polling shortens waits and raises throughput, at the cost of
     /// processor time that would be idle otherwise. Turn it off where processor time is rationed or costs battery. A
     /// slow disk is hardly polled in any case.
+    ///
+    /// # Examples
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("db");
+    /// let database = ecotone::Database::builder(&path).poll_disk(false).open()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn poll_disk(mut self, poll: bool) -> Self {
         self.options.poll_disk = poll;
         self

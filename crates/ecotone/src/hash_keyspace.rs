@@ -244,7 +244,7 @@ impl HashKeyspace {
     /// # let seats = database.hash_keyspace("seats", ecotone::HashOptions::default())?;
     /// seats.insert("14:00", "\x03")?;
     /// let take_one = |free: Option<&[u8]>| match free {
-    ///     Some([free @ 1..]) => Some(vec![free - 1]),
+    ///     Some(&[free]) if free > 1 => Some(vec![free - 1]),
     ///     _ => None,
     /// };
     /// assert_eq!(seats.fetch_update("14:00", take_one)?, Some(vec![3]));

@@ -26,6 +26,18 @@ use crate::{
 /// The iterator ends when the two ends meet, and after an error. Then every call returns `None`, at both ends
 /// ([`FusedIterator`]).
 ///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
+/// # let towns = database.keyspace("towns", ecotone::KeyspaceOptions::default())?;
+/// towns.insert("Zwolle", "52.51 6.09")?;
+/// let mut records = towns.iter();
+/// database.close()?;
+/// assert!(matches!(records.next(), Some(Err(ecotone::Error::Closed { .. }))));
+/// assert!(records.next().is_none() && records.next_back().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Consistency
 /// Iterators are consistent per key:
 ///
