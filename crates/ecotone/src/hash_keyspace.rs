@@ -311,8 +311,8 @@ impl HashKeyspace {
 
     /// Adds to the counter `key`, or appends to its value, atomically.
     ///
-    /// A missing value counts as 0, or as empty. The caller need not read the old value. If the keyspace is unlogged
-    /// and the record is in memory, the engine changes it in place.
+    /// A missing value counts as 0, or as empty. The caller need not read the old value. In an unlogged keyspace, a
+    /// young record changes in place.
     ///
     /// # Errors
     /// Those of a [write](crate::Keyspace#errors). [`Error::Invalid`](crate::Error::Invalid) for an addition to a value

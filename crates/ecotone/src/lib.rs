@@ -82,8 +82,8 @@
 //!
 //! # Errors
 //!
-//! [`Error`] has a variant for each thing that a caller can do. No error is a wrong answer: damaged bytes are found by
-//! their checksums and become [`Error::Corruption`] with file and position.
+//! [`Error`] has a variant for each thing that a caller can do. Damaged bytes never become a wrong answer: checksums
+//! find them, and they are [`Error::Corruption`] with file and position.
 //!
 //! | error | what to do |
 //! |---|---|
@@ -94,6 +94,7 @@
 //! | [`Corruption`](Error::Corruption) | restore a backup, or use [`Repair`]; [`Database::verify`] lists all damage |
 //! | [`Closed`](Error::Closed), [`Forked`](Error::Forked) | open the database again in this process |
 //! | [`Locked`](Error::Locked) | close it in the other process |
+//! | all others | mend what the message names |
 //!
 //! # Limits
 //!

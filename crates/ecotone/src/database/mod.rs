@@ -74,7 +74,8 @@ impl Database {
     /// Writes everything to the data files, unlogged keyspaces included, and stores a checkpoint.
     ///
     /// When it returns, everything written before the call survives a power failure, and the next opening has nothing
-    /// to replay. It takes long if much is unflushed. Logged keyspaces do not need it; [`sync`](Self::sync) is enough.
+    /// to replay. It takes long if much is unflushed. For the durability of logged keyspaces, [`sync`](Self::sync) is
+    /// enough.
     ///
     /// # Errors
     /// - [`Error::NoSpace`] if the disk is full. Writes to logged keyspaces stay in the log; call it again later.

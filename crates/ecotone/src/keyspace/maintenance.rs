@@ -13,7 +13,7 @@ impl Keyspace {
     /// Loads records straight into files, and returns their number. This is the fastest way to fill a keyspace.
     ///
     /// The keys must be strictly ascending and above every key in the keyspace. When the call returns, all records
-    /// survive a power failure, in an unlogged keyspace too. After a crash in between, a prefix of them is there.
+    /// survive a power failure. After a crash in between, a prefix of them is there.
     ///
     /// # Errors
     /// Those of a [write](Self#errors). [`Error::Invalid`](crate::Error::Invalid) names the first key that is out of

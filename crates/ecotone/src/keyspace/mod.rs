@@ -43,8 +43,8 @@ mod ranges;
 /// - [`Error::Poisoned`](crate::Error::Poisoned) after a failed write or sync. Reads go on.
 /// - [`Error::Invalid`](crate::Error::Invalid) for [`Durability::Sync`] on an unlogged keyspace.
 ///
-/// A write that fails with `Limit`, `Invalid`, `NoSpace` or `Memory` has changed nothing. After another error, the
-/// next opening of the database tells whether it is there.
+/// A write of one key that fails with `Limit`, `Invalid`, `NoSpace` or `Memory` has changed nothing. After another
+/// error, the next opening of the database tells whether it is there.
 ///
 /// # Examples
 /// ```
