@@ -25,6 +25,10 @@ use crate::{Error, Result, core::OpenDatabase, iter::owned};
 /// let mut names = visits.iter().map(|record| Ok(record?.0)).collect::<ecotone::Result<Vec<_>>>()?;
 /// names.sort();
 /// assert_eq!(names, [b"Almelo", b"Zwolle"]);
+///
+/// database.close()?;
+/// let mut records = visits.iter();
+/// assert!(records.next().is_some_and(|record| record.is_err()) && records.next().is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "an iterator reads nothing until it is used"]

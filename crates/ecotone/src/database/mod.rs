@@ -186,9 +186,9 @@ impl Database {
 
     /// Flushes, stores a checkpoint and closes the database.
     ///
-    /// From now on other handles and iterators fail with [`Error::Closed`]. When the call returns, even with an error,
-    /// any process can open the database again. Dropping the last handle does the same, but can only log an error. A
-    /// second close does nothing.
+    /// From now on other handles fail with [`Error::Closed`], and iterators do so after the records that they have read
+    /// ahead. When the call returns, even with an error, any process can open the database again. Dropping the last
+    /// handle does the same, but can only log an error. A second close does nothing.
     ///
     /// # Errors
     /// If not everything could be flushed. Acknowledged writes to logged keyspaces are still in the log.

@@ -30,9 +30,8 @@ use crate::{
 /// # let directory = tempfile::tempdir()?;
 /// # let database = ecotone::Database::builder(directory.path().join("db")).open()?;
 /// # let towns = database.keyspace("towns", ecotone::KeyspaceOptions::default())?;
-/// towns.insert("Zwolle", "52.51 6.09")?;
-/// let mut records = towns.iter();
 /// database.close()?;
+/// let mut records = towns.iter();
 /// assert!(matches!(records.next(), Some(Err(ecotone::Error::Closed { .. }))));
 /// assert!(records.next().is_none() && records.next_back().is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
