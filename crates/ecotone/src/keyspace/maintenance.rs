@@ -13,7 +13,8 @@ impl Keyspace {
     /// Loads records straight into files, and returns their number. This is the fastest way to fill a keyspace.
     ///
     /// The keys must be strictly ascending and above every key in the keyspace. When the call returns, all records
-    /// survive a power failure. After a crash in between, a prefix of them is there.
+    /// survive a power failure. After a crash in between, a prefix of them is there. Other threads may read and write
+    /// meanwhile. If they write a key that is loaded, either value may stay.
     ///
     /// # Errors
     /// Those of a [write](Self#errors). [`Error::Invalid`](crate::Error::Invalid) names the first key that is out of
