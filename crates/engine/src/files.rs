@@ -123,7 +123,7 @@ impl FileIdAllocator {
     /// tells sessions apart.
     pub fn next(&mut self, context: &Context, taken: impl Fn(u32) -> bool) -> FileRef {
         let session = context.incarnation() << 32;
-        self.births = self.births.checked_add(1).expect("a life has fewer files");
+        self.births = self.births.checked_add(1).expect("a session has fewer files");
         loop {
             self.last = if self.last + 1 < MAX_TABLES { self.last + 1 } else { 1 };
             if !taken(self.last) {
@@ -136,9 +136,9 @@ impl FileIdAllocator {
 /// Removes orphans: files of a keyspace that are not referenced.
 pub fn remove_orphans(storage: &dyn Storage, keyspace: u32, named: &[FileId]) -> Result<()> {
     let (mine, named) = (|file: &FileId| file.keyspace() == Some(keyspace), named.iter().collect::<HashSet<_>>());
-    let strays: Vec<FileId> = storage.list()?.into_iter().filter(|file| mine(file) && !named.contains(file)).collect();
-    strays.iter().try_for_each(|file| storage.remove(*file))?;
-    if strays.is_empty() { Ok(()) } else { storage.sync_dir() }
+    let orphans: Vec<FileId> = storage.list()?.into_iter().filter(|file| mine(file) && !named.contains(file)).collect();
+    orphans.iter().try_for_each(|file| storage.remove(*file))?;
+    if orphans.is_empty() { Ok(()) } else { storage.sync_dir() }
 }
 
 impl Context {

@@ -100,7 +100,7 @@ fn make(options: &DatabaseOptions, parts: Components) -> Result<DatabaseState> {
 }
 
 fn recover(options: &DatabaseOptions, parts: Components, manifest: Manifest) -> Result<DatabaseState> {
-    remove_orphans(&*parts.storage, &manifest)?;
+    remove_files_of_unknown_keyspaces(&*parts.storage, &manifest)?;
     let environment = parts.environment(options.memory_budget, manifest.database);
     let Environment { storage, memory, health, .. } = &environment;
     let double_write = Arc::new(DoubleWrite::open(storage, memory, health)?);
@@ -117,7 +117,7 @@ fn recover(options: &DatabaseOptions, parts: Components, manifest: Manifest) -> 
     if !stretch.is_clean() {
         shared.double_write.settle(&mut pages_of(&*shared.storage, &manifest))?;
     }
-    remove_unnamed(&*shared.storage, &spaces)?;
+    remove_orphans_of_unopened(&*shared.storage, &spaces)?;
     spaces.values().try_for_each(|opened| opened.space.engine().structure_recovered())?;
     progress.structure_is_recovered();
     replay_operations(&shared.wal, &spaces, &stretch)?;
@@ -127,12 +127,13 @@ fn recover(options: &DatabaseOptions, parts: Components, manifest: Manifest) -> 
     Ok(DatabaseState::new(shared, parts.families, manifest, spaces, places, options))
 }
 
-/// Removes orphans: files of an interrupted creation or drop, and of earlier sessions.
+/// Removes the files of keyspaces that the manifest does not know, of an interrupted creation or drop, and the scratch
+/// files of earlier sessions.
 ///
 /// A manifest that allocates an id is durable before a file gets the id. So a file whose id this manifest has not
 /// allocated belongs to a later manifest, which was lost. Then nothing is removed (commit-and-recovery.md, "Structural
 /// records").
-fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
+fn remove_files_of_unknown_keyspaces(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
     let is_later = |file: &FileId| file.keyspace().is_some_and(|keyspace| keyspace >= manifest.next_keyspace);
     if let Some(later) = storage.list()?.into_iter().filter(is_later).min() {
         let what = format!(
@@ -157,15 +158,15 @@ fn open_unknown(spaces: &BTreeMap<u32, Opened>) -> Result<()> {
     })
 }
 
-/// Removes the unnamed files of keyspaces that are not open: from a first write that was interrupted before its log
-/// record (memory-and-keyspaces.md, invariant 5), or from another change. Open engines remove their own.
-fn remove_unnamed(storage: &dyn Storage, spaces: &BTreeMap<u32, Opened>) -> Result<()> {
+/// Removes the orphans of keyspaces that are not open: from a first write that was interrupted before its log record
+/// (memory-and-keyspaces.md, invariant 5), or from another change. Open engines remove their own.
+fn remove_orphans_of_unopened(storage: &dyn Storage, spaces: &BTreeMap<u32, Opened>) -> Result<()> {
     let mut named = BTreeMap::new();
     for (id, opened) in spaces {
         named.extend(opened.space.lazy.files()?.map(|files| (*id, files)));
     }
-    let is_unnamed = |file: FileId| named.get(&file.keyspace()?).map(|files| !files.contains(&file));
-    files::remove(storage, |file| is_unnamed(file) == Some(true))
+    let is_orphan = |file: FileId| named.get(&file.keyspace()?).map(|files| !files.contains(&file));
+    files::remove(storage, |file| is_orphan(file) == Some(true))
 }
 
 /// Opens page files by identity; `None` for a missing one.

@@ -89,18 +89,18 @@ fn files_that_nothing_names_are_removed_at_opening() {
     database.close().unwrap();
     let named = segments(&disk);
     let [FileId::Segment { keyspace, number }] = named[..] else { panic!("{named:?}") };
-    let strays = [
+    let orphans = [
         FileId::Segment { keyspace, number: number + 1 },
         FileId::Segment { keyspace, number: number + 7 },
         FileId::Table { keyspace, number },
     ];
-    for stray in strays {
-        disk.create(stray, Access::Direct).unwrap();
+    for orphan in orphans {
+        disk.create(orphan, Access::Direct).unwrap();
     }
     disk.sync_dir().unwrap();
     let database = open(&disk);
     let there = disk.list().unwrap();
-    assert!(named.iter().all(|file| there.contains(file)) && !strays.iter().any(|file| there.contains(file)));
+    assert!(named.iter().all(|file| there.contains(file)) && !orphans.iter().any(|file| there.contains(file)));
     assert_eq!(logged(&database).get("a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 

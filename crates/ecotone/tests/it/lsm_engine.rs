@@ -82,9 +82,9 @@ fn files_that_nothing_names_are_removed_at_opening() {
     database.close().unwrap();
     let named = tables(&disk);
     let [FileId::Table { keyspace, number }] = named[..] else { panic!("{named:?}") };
-    let strays = [FileId::Table { keyspace, number: number + 1 }, FileId::Table { keyspace, number: number + 7 }];
-    for stray in strays {
-        disk.create(stray, Access::Direct).unwrap();
+    let orphans = [FileId::Table { keyspace, number: number + 1 }, FileId::Table { keyspace, number: number + 7 }];
+    for orphan in orphans {
+        disk.create(orphan, Access::Direct).unwrap();
     }
     disk.sync_dir().unwrap();
     let database = open(&disk);

@@ -27,7 +27,7 @@ impl Compactor<'_> {
     pub(super) fn write_delta(
         &self,
         mut living: LiveRecords,
-        unnamed: &mut UnpublishedFiles<'_>,
+        unpublished: &mut UnpublishedFiles<'_>,
         left_out: &mut LeftOut,
     ) -> Result<Option<(Run, Tags)>> {
         let count = living.references.len();
@@ -50,7 +50,7 @@ impl Compactor<'_> {
             })?;
         }
         let delta = writer.finish()?;
-        delta.iter().for_each(|(run, _)| unnamed.push(run));
+        delta.iter().for_each(|(run, _)| unpublished.push(run));
         Ok(delta)
     }
 

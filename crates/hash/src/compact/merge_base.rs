@@ -60,12 +60,13 @@ impl Compactor<'_> {
     /// Writes a base for each of `stretches`, which together are the whole partition, from its base and all current
     /// deltas, which end at `until`.
     fn merge_into_base(&self, partition: &Arc<Partition>, stretches: &[HashRange], until: u64) -> Result<()> {
-        let mut unnamed = UnpublishedFiles::new(self.environment);
+        let mut unpublished = UnpublishedFiles::new(self.environment);
         let mut left_out = self.hash.chains.reports.left_out();
-        let write =
-            |stretch: &HashRange| Ok((*stretch, self.write_base(partition, *stretch, &mut unnamed, &mut left_out)?));
+        let write = |stretch: &HashRange| {
+            Ok((*stretch, self.write_base(partition, *stretch, &mut unpublished, &mut left_out)?))
+        };
         let parts: Vec<PartitionSpec<Arc<Run>>> = stretches.iter().map(write).collect::<Result<_>>()?;
-        unnamed.sync()?;
+        unpublished.sync()?;
         let deleted = named(partition.stretch(), partition.base());
         let added = parts.iter().map(|(stretch, base)| named(*stretch, base.as_ref())).collect();
         let change = ManifestEdit::MergeIntoBase { deleted, added, merged_until: Address::new(until) };
@@ -73,7 +74,7 @@ impl Compactor<'_> {
         let before = changing.runs();
         let next = before.with_merged_base(self.environment, &parts, until);
         let report = || self.hash.chains.reports.report_all(&left_out);
-        let record = self.publish(&change, changing, Some(next), unnamed, &report)?;
+        let record = self.publish(&change, changing, Some(next), unpublished, &report)?;
         self.hash.cold.finish_merge(partition, record);
         self.hash.counts.base_merges.increment();
         self.install.finish(record)
@@ -85,7 +86,7 @@ impl Compactor<'_> {
         &self,
         partition: &Partition,
         stretch: HashRange,
-        unnamed: &mut UnpublishedFiles<'_>,
+        unpublished: &mut UnpublishedFiles<'_>,
         left_out: &mut LeftOut,
     ) -> Result<Option<Arc<Run>>> {
         let runs: Vec<_> = partition.runs().collect();
@@ -96,7 +97,7 @@ impl Compactor<'_> {
             None => Ok(()),
         })?;
         let base = writer.finish()?.map(|(run, _)| Arc::new(run));
-        base.iter().for_each(|base| unnamed.push(base));
+        base.iter().for_each(|base| unpublished.push(base));
         Ok(base)
     }
 

@@ -25,10 +25,10 @@ impl Compactor<'_> {
         let Some(positions) = smallest(&runs, self.limits.merge) else { return Ok(()) };
         let deleted: Vec<Arc<Run>> =
             runs.deltas().runs().skip(positions.start).take(positions.len()).cloned().collect();
-        let mut unnamed = UnpublishedFiles::new(self.environment);
+        let mut unpublished = UnpublishedFiles::new(self.environment);
         let mut left_out = self.hash.chains.reports.left_out();
-        let merged = self.write_merged(&runs, &deleted, &mut unnamed, &mut left_out)?;
-        unnamed.sync()?;
+        let merged = self.write_merged(&runs, &deleted, &mut unpublished, &mut left_out)?;
+        unpublished.sync()?;
         let added = merged.as_ref().map(|(run, _)| run.name().into());
         let change =
             ManifestEdit::MergeDeltas { deleted: deleted.iter().map(|run| run.name().into()).collect(), added };
@@ -37,7 +37,7 @@ impl Compactor<'_> {
         let before = changing.runs();
         let next = before.with_merged(&self.environment.memory, positions, merged)?;
         let report = || self.hash.chains.reports.report_all(&left_out);
-        let record = self.publish(&change, changing, Some(next), unnamed, &report)?;
+        let record = self.publish(&change, changing, Some(next), unpublished, &report)?;
         self.hash.counts.delta_merges.increment();
         self.install.finish(record)
     }
@@ -48,7 +48,7 @@ impl Compactor<'_> {
         &self,
         runs: &Runs,
         deleted: &[Arc<Run>],
-        unnamed: &mut UnpublishedFiles<'_>,
+        unpublished: &mut UnpublishedFiles<'_>,
         left_out: &mut LeftOut,
     ) -> Result<Option<(Run, Tags)>> {
         let ends: Vec<(u64, u64)> = deleted.iter().map(|run| ends(run)).collect();
@@ -60,7 +60,7 @@ impl Compactor<'_> {
             self.union(counting, partition.stretch(), left_out, |hash, key, value| writer.push(hash, key, value))?;
         }
         let merged = writer.finish()?;
-        merged.iter().for_each(|(run, _)| unnamed.push(run));
+        merged.iter().for_each(|(run, _)| unpublished.push(run));
         Ok(merged)
     }
 }

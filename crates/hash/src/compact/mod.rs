@@ -248,10 +248,10 @@ impl Compactor<'_> {
         };
         let until = living.region.until;
         self.hash.chains.memory_share.tuner.took(living.region.bytes(), living.bytes as u64);
-        let mut unnamed = UnpublishedFiles::new(self.environment);
+        let mut unpublished = UnpublishedFiles::new(self.environment);
         let (dropped, mut left_out) = (mem::take(&mut living.dropped), self.hash.chains.reports.left_out());
-        let delta = self.write_delta(living, &mut unnamed, &mut left_out)?;
-        unnamed.sync()?;
+        let delta = self.write_delta(living, &mut unpublished, &mut left_out)?;
+        unpublished.sync()?;
         // A record may have been dropped for a newer one that is in no file yet (invariant 35).
         self.install.sync_log()?;
         if bug!(BeginBeforeRun) {
@@ -261,7 +261,7 @@ impl Compactor<'_> {
             self.report_dropped(&dropped, until);
             self.hash.chains.reports.report_all(&left_out);
         };
-        let record = self.install_delta(delta, unnamed, until, &report)?;
+        let record = self.install_delta(delta, unpublished, until, &report)?;
         drop(self.hash.chains.log.truncate(until, drop));
         self.hash.chains.clear_entries(until);
         self.hash.counts.compactions.increment();
@@ -272,7 +272,7 @@ impl Compactor<'_> {
     fn install_delta(
         &self,
         delta: Option<(Run, Tags)>,
-        unnamed: UnpublishedFiles<'_>,
+        unpublished: UnpublishedFiles<'_>,
         begin: Address,
         report: &dyn Fn(),
     ) -> Result<Seq> {
@@ -282,7 +282,7 @@ impl Compactor<'_> {
         let durable = self.hash.chains.log.bounds().durable().max(begin);
         let change = ManifestEdit::Compact { added, begin, durable, index_bits: self.install.index_bits() };
         let next = delta.map(|(run, tags)| before.with_delta(&self.environment.memory, Arc::new(run), tags));
-        self.publish(&change, changing, next.transpose()?, unnamed, report)
+        self.publish(&change, changing, next.transpose()?, unpublished, report)
     }
 
     /// Installs a change: its files are named by the structure, and `runs`, if any, become visible to all threads.
@@ -292,11 +292,11 @@ impl Compactor<'_> {
         change: &ManifestEdit,
         changing: Changing<'_>,
         mut runs: Option<Runs>,
-        mut unnamed: UnpublishedFiles<'_>,
+        mut unpublished: UnpublishedFiles<'_>,
         report: &dyn Fn(),
     ) -> Result<Seq> {
         let record = self.install.install(change, &mut || {
-            unnamed.named();
+            unpublished.published();
             report();
             runs.take().into_iter().for_each(|runs| changing.publish(runs));
         })?;

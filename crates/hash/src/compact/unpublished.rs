@@ -30,7 +30,7 @@ impl<'e> UnpublishedFiles<'e> {
     }
 
     /// A structure record names the runs now: they are kept.
-    pub(super) fn named(&mut self) {
+    pub(super) fn published(&mut self) {
         self.names.clear();
     }
 }

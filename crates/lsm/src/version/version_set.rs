@@ -106,8 +106,8 @@ impl VersionSet {
     pub(crate) fn new_table_name(&self) -> FileIdentity {
         let mut state = self.state();
         let VersionState { structure, obsolete, numbers, .. } = &mut *state;
-        let is_dying = |number| obsolete.iter().any(|(_, reader)| reader.file().number == number);
-        let file = numbers.next(self.context(), |number| structure.has_number(number) || is_dying(number));
+        let is_obsolete = |number| obsolete.iter().any(|(_, reader)| reader.file().number == number);
+        let file = numbers.next(self.context(), |number| structure.has_number(number) || is_obsolete(number));
         drop(state);
         self.file_name(file)
     }

@@ -165,15 +165,15 @@ impl AppendOnly {
     }
 
     /// Removes the orphans of this keyspace: tables of an interrupted flush or compaction, which no run names.
-    fn remove_strays(&self, numbers: &Numbers) -> Result<()> {
+    fn remove_orphans(&self, numbers: &Numbers) -> Result<()> {
         let storage = &self.context.shared.storage;
-        let is_stray = |file: &FileId| match file {
+        let is_orphan = |file: &FileId| match file {
             FileId::Table { keyspace, number } => *keyspace == self.context.keyspace && !numbers.runs.contains(number),
             _ => false,
         };
-        let strays: Vec<FileId> = storage.list()?.into_iter().filter(is_stray).collect();
-        strays.iter().try_for_each(|file| storage.remove(*file))?;
-        if strays.is_empty() { Ok(()) } else { storage.sync_dir() }
+        let orphans: Vec<FileId> = storage.list()?.into_iter().filter(is_orphan).collect();
+        orphans.iter().try_for_each(|file| storage.remove(*file))?;
+        if orphans.is_empty() { Ok(()) } else { storage.sync_dir() }
     }
 
     /// The merged content of the runs.
@@ -362,7 +362,7 @@ impl Recover for AppendOnly {
 
     fn structure_recovered(&self) -> Result<()> {
         let numbers = self.state.lock().numbers.clone();
-        self.remove_strays(&numbers)?;
+        self.remove_orphans(&numbers)?;
         let open = |number: &u32| Run::open(&self.context, *number).map(Arc::new);
         self.state.lock().runs = numbers.runs.iter().map(open).collect::<Result<_>>()?;
         Ok(())

@@ -85,8 +85,8 @@ fn a_failed_compaction_or_fold_changes_nothing() {
         let needed = files(fixture.journal.records().last().unwrap());
         let there: BTreeSet<_> = fixture.disk.files().into_keys().collect();
         // A removal that fails leaves an orphan.
-        let strays = there.difference(&needed).count();
-        assert!(needed.is_subset(&there) && strays <= 1, "I/O {index}: {strays} strays");
+        let orphans = there.difference(&needed).count();
+        assert!(needed.is_subset(&there) && orphans <= 1, "I/O {index}: {orphans} orphans");
         check(&fixture.environment, &fixture.hash.cold.runs());
     }
 }
