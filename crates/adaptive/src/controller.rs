@@ -1,6 +1,6 @@
 //! The background controller of a keyspace. It takes the next task, from a hint or from the policy, and runs it step by
 //! step in one background job. A step is one conversion small enough for more urgent jobs to come between. Pauses keep
-//! the job within its share of the time (adaptive.md, "Controller").
+//! the job within its percent of CPU time (adaptive.md, "Controller").
 
 use std::{
     sync::{Arc, OnceLock, Weak},
@@ -45,7 +45,7 @@ const RETRY_NS: u64 = 60_000_000_000;
 pub(super) struct Controller {
     shared: Shared,
     /// Percent of the time in which it works at most, without waits for a processor; 0 if it only follows hints.
-    share: u8,
+    cpu_percent: u8,
     /// Which runs and levels of a range one conversion takes.
     split: Split,
     keyspace: OnceLock<Weak<LsmKeyspace>>,
@@ -84,14 +84,14 @@ struct State {
 const MAX_FINISHED: usize = 64;
 
 impl Controller {
-    /// A controller that works for at most `share` percent of the time. [`begin`](Self::begin) sets its keyspace.
-    pub(super) fn new(shared: &Shared, share: u8, split: Split) -> Arc<Controller> {
+    /// A controller that works for at most `cpu_percent` percent of the time. [`begin`](Self::begin) sets its keyspace.
+    pub(super) fn new(shared: &Shared, cpu_percent: u8, split: Split) -> Arc<Controller> {
         let (shared, ticked_at) = (shared.clone(), AtomicU64::new(shared.clock.now()));
         let (keyspace, state, job) = (OnceLock::new(), Mutex::new(State::default()), CoalescedJob::default());
         let [to_pages, merged, to_tables, given_up] = [(); 4].map(|()| Counter::default());
         Arc::new(Controller {
             shared,
-            share,
+            cpu_percent,
             split,
             keyspace,
             ticked_at,
@@ -112,7 +112,7 @@ impl Controller {
     /// Records the report of a scan. A report that arrives while the state is locked is dropped.
     pub(super) fn on_scan(self: &Arc<Self>, report: &ScanReport<'_>) {
         let Some(mut state) = self.state.try_lock() else { return };
-        if self.share > 0 {
+        if self.cpu_percent > 0 {
             state.policy.is_idle = false;
             state
                 .policy
@@ -132,7 +132,7 @@ impl Controller {
     /// Called about once a second. In an idle keyspace, ranges that were worth converting before still are, and ranges
     /// that are mostly deleted give their space back.
     pub(super) fn on_tick(self: &Arc<Self>, is_idle: bool) {
-        let (mut state, is_idle) = (self.state.lock(), is_idle && self.share > 0);
+        let (mut state, is_idle) = (self.state.lock(), is_idle && self.cpu_percent > 0);
         state.policy.is_idle |= is_idle;
         if is_idle || !state.hinted.is_empty() {
             drop(state);
@@ -262,7 +262,7 @@ impl Controller {
             state.task.take()
         });
         let is_late = lsm.stall_fraction() > 0.0 || lsm.has_waiting_memtables() || now < state.next_choice_at;
-        if state.under_way.is_some() || is_late || self.share == 0 {
+        if state.under_way.is_some() || is_late || self.cpu_percent == 0 {
             return state.under_way.clone();
         }
         // The choice may take long, and scans and flushes need the lock.
@@ -300,11 +300,11 @@ impl Controller {
         }
     }
 
-    /// Adds pause time so that the job stays within its CPU share. A controller that only follows hints does not pause.
+    /// Adds pause time so that the job stays within `cpu_percent`. A controller that only follows hints does not pause.
     fn add_pause(&self, cpu_ns: u64) {
-        let share = if self.share == 0 { 100 } else { u64::from(self.share.min(100)) };
+        let percent = if self.cpu_percent == 0 { 100 } else { u64::from(self.cpu_percent.min(100)) };
         let mut state = self.state.lock();
-        state.pause_ns = state.pause_ns.saturating_add(cpu_ns.saturating_mul(100 - share) / share);
+        state.pause_ns = state.pause_ns.saturating_add(cpu_ns.saturating_mul(100 - percent) / percent);
     }
 
     /// Sleeps for one step of the pause, if any is left. More urgent jobs come between two steps.

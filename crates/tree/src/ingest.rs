@@ -44,8 +44,8 @@ impl Tree {
         while start < records.len() {
             self.check_live()?;
             let mut claim = self.store.claims.claim();
-            let shares = self.take_shares(&mut claim, records, &mut start)?;
-            let sparse = self.ingest_shares(shares, inserts)?;
+            let updates = self.take_updates(&mut claim, records, &mut start)?;
+            let sparse = self.ingest_updates(updates, inserts)?;
             drop(claim);
             self.reorganiser.reorganise(&sparse, true)?;
         }
@@ -54,26 +54,26 @@ impl Tree {
 
     /// Claims the segments of the records from `start` on, at most one round's pages, and divides the records among
     /// them. Returns at least one segment update.
-    fn take_shares(
+    fn take_updates(
         &self,
         claim: &mut Claim<'_>,
         records: &DirtyRecords,
         start: &mut usize,
     ) -> Result<Vec<SegmentUpdate<'_>>> {
-        let (mut shares, mut pages) = (Vec::new(), 0);
+        let (mut updates, mut pages) = (Vec::new(), 0);
         while *start < records.len() {
             let at = self.store.locate(records.get(*start).key);
             pages += usize::from(at.segment.base_count());
-            if pages > ROUND && !shares.is_empty() {
+            if pages > ROUND && !updates.is_empty() {
                 break;
             }
             match self.store.claim_segment(claim, &at) {
                 Some(at) => {
                     let end = records.count_below(at.upper.as_deref());
-                    shares.push(SegmentUpdate::new(at, records.part(*start..end), None));
+                    updates.push(SegmentUpdate::new(at, records.part(*start..end), None));
                     *start = end;
                 }
-                None if !shares.is_empty() => break,
+                None if !updates.is_empty() => break,
                 None => {
                     // Another operation holds the claim.
                     pages = 0;
@@ -82,14 +82,14 @@ impl Tree {
                 }
             }
         }
-        Ok(shares)
+        Ok(updates)
     }
 
     /// Writes records into their segments, in place where few pages get records. Returns a key of each page that
     /// deletes left underfull.
-    fn ingest_shares(&self, shares: Vec<SegmentUpdate<'_>>, inserts: bool) -> Result<Vec<Vec<u8>>> {
-        let (thin, mut thick): (Vec<_>, Vec<_>) = shares.into_iter().partition(SegmentUpdate::is_thin);
-        let Leftover { full, failed, sparse } = self.write_out.write_shares(thin, inserts)?;
+    fn ingest_updates(&self, updates: Vec<SegmentUpdate<'_>>, inserts: bool) -> Result<Vec<Vec<u8>>> {
+        let (thin, mut thick): (Vec<_>, Vec<_>) = updates.into_iter().partition(SegmentUpdate::is_thin);
+        let Leftover { full, failed, sparse } = self.write_out.write_updates(thin, inserts)?;
         thick.extend(full);
         thick.extend(self.merge_by_segment(&failed));
         thick.sort_unstable_by(|one, other| one.at.lower.cmp(&other.at.lower));

@@ -140,15 +140,17 @@ impl Reorganiser {
     ) -> Result<Vec<Vec<u8>>> {
         let (mut full, mut crowded) = (full.into_iter().peekable(), Vec::new());
         while full.peek().is_some() {
-            let (mut shares, mut pages) = (Vec::new(), 0);
-            while let Some(mut share) = full.next_if(|share| shares.is_empty() || pages + share.base_count() <= ROUND) {
-                share.narrow();
-                pages += share.base_count();
-                shares.push(share);
+            let (mut updates, mut pages) = (Vec::new(), 0);
+            while let Some(mut update) =
+                full.next_if(|update| updates.is_empty() || pages + update.base_count() <= ROUND)
+            {
+                update.narrow();
+                pages += update.base_count();
+                updates.push(update);
             }
-            let keys: Vec<Vec<u8>> = shares.iter().map(|share| share.at.lower.clone()).collect();
+            let keys: Vec<Vec<u8>> = updates.iter().map(|update| update.at.lower.clone()).collect();
             let mut detection = self.detection(claim, ROUND);
-            let mut units = ReorganisationUnit::group(shares, true, &self.store.pinned);
+            let mut units = ReorganisationUnit::group(updates, true, &self.store.pinned);
             units.iter_mut().for_each(|unit| detection.claim_neighbours(unit, false));
             match self.rebuild(units, |unit| Some(self.planner.plan_grown(unit))) {
                 Ok(rest) => left.extend(rest),
@@ -179,7 +181,7 @@ impl Reorganiser {
             None => false,
         });
         let replaced = self.apply_plans(&mut units, &mut claim)?;
-        units.iter_mut().flat_map(|unit| &mut unit.shares).for_each(SegmentUpdate::settle);
+        units.iter_mut().flat_map(|unit| &mut unit.updates).for_each(SegmentUpdate::settle);
         drop(claim);
         self.forecast.observe(units.iter().flat_map(|unit| &unit.added).map(Vec::as_slice), 0);
         self.rebuilt.add(units.len() as u64);
@@ -189,14 +191,14 @@ impl Reorganiser {
 
     /// Takes the dirty records of segments that have no records to write yet. Returns the ranges that were left.
     fn take_along<'t>(&'t self, units: &mut [ReorganisationUnit<'t>]) -> Vec<Stretch> {
-        let drawn: usize = units.iter().flat_map(|unit| &unit.shares).map(|share| share.records.bytes()).sum();
+        let drawn: usize = units.iter().flat_map(|unit| &unit.updates).map(|update| update.records.bytes()).sum();
         let (mut most, mut left) = (self.writer.batch_bytes().saturating_sub(drawn), Vec::new());
-        let shares = units.iter_mut().flat_map(|unit| &mut unit.shares);
-        for share in shares.filter(|share| share.portions.is_empty()) {
-            let (taken, rest) = SegmentUpdate::take(&self.cache, share.at.clone(), most);
+        let updates = units.iter_mut().flat_map(|unit| &mut unit.updates);
+        for update in updates.filter(|update| update.page_updates.is_empty()) {
+            let (taken, rest) = SegmentUpdate::take(&self.cache, update.at.clone(), most);
             most = most.saturating_sub(taken.records.bytes());
             left.extend(rest);
-            *share = taken;
+            *update = taken;
         }
         left
     }
@@ -234,19 +236,19 @@ impl Reorganiser {
     /// Reads all records that are not read yet, and merges the incoming records over them.
     fn read_records(&self, units: &mut [ReorganisationUnit<'_>]) -> Result<()> {
         let missing: Vec<PagePair> =
-            units.iter().flat_map(|unit| &unit.shares).flat_map(SegmentUpdate::missing).collect();
+            units.iter().flat_map(|unit| &unit.updates).flat_map(SegmentUpdate::missing).collect();
         let mut read = self.store.read(&missing, IoPurpose::Reorganise)?.into_iter();
-        for ReorganisationUnit { shares, records, arrival, added, inserts, left_out, .. } in units {
+        for ReorganisationUnit { updates, records, arrival, added, inserts, left_out, .. } in units {
             let loaded = std::mem::take(records);
             let tells = *inserts && self.forecast.is_on();
             *left_out = self.cache.reports().left_out();
-            for share in shares {
-                let stored = share.all_stored(&mut read);
-                let pages = self.store.claimed_segment(&share.at, &stored)?;
-                let mut portions = share.portions.iter().peekable();
+            for update in updates {
+                let stored = update.all_stored(&mut read);
+                let pages = self.store.claimed_segment(&update.at, &stored)?;
+                let mut page_updates = update.page_updates.iter().peekable();
                 for (position, pages) in (0..).zip(&pages) {
-                    let portion = portions.next_if(|portion| portion.position == position);
-                    let dirty = portion.into_iter().flat_map(|portion| share.records_of(portion));
+                    let page_update = page_updates.next_if(|page_update| page_update.position == position);
+                    let dirty = page_update.into_iter().flat_map(|page_update| update.records_of(page_update));
                     merge::collect_left_out(pages, dirty.clone(), left_out);
                     merge::visible(pages, dirty, records, |record| {
                         let new = record.filter(|record| record.value.is_some());

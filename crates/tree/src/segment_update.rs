@@ -27,7 +27,7 @@ pub(crate) struct SegmentUpdate<'t> {
     /// Ascending.
     pub(crate) records: DirtyRecords,
     /// The base pages that get records, ascending.
-    pub(crate) portions: Vec<PageUpdate>,
+    pub(crate) page_updates: Vec<PageUpdate>,
     /// The records taken from the cache for the update, if any.
     pub(crate) taken: Option<RecordsInFlight<'t>>,
     /// Whether the taken records were inserted in key order. The leaves of the dirty index are full then.
@@ -57,15 +57,15 @@ impl<'t> SegmentUpdate<'t> {
         records: DirtyRecords,
         taken: Option<RecordsInFlight<'t>>,
     ) -> SegmentUpdate<'t> {
-        let (mut portions, mut start) = (Vec::new(), 0);
+        let (mut page_updates, mut start) = (Vec::new(), 0);
         while start < records.len() {
             let position = at.segment.position_of(&at.lower, records.get(start).key);
             let end = records.count_below(at.key_range(position).upper.as_deref());
             let places = start..end.max(start + 1);
             start = places.end;
-            portions.push(PageUpdate { position, pair: at.segment.page_pair(position), places, stored: None });
+            page_updates.push(PageUpdate { position, pair: at.segment.page_pair(position), places, stored: None });
         }
-        SegmentUpdate { at, kept: Vec::new(), records, portions, taken, is_packed: false }
+        SegmentUpdate { at, kept: Vec::new(), records, page_updates, taken, is_packed: false }
     }
 
     /// Takes dirty records of a claimed segment from its beginning on, about `most` bytes. Also returns the range that
@@ -86,18 +86,22 @@ impl<'t> SegmentUpdate<'t> {
     }
 
     /// The records of a page.
-    pub(crate) fn records_of(&self, portion: &PageUpdate) -> impl ExactSizeIterator<Item = DirtyRecord<'_>> + Clone {
-        self.records.within(portion.places.clone())
+    pub(crate) fn records_of(
+        &self,
+        page_update: &PageUpdate,
+    ) -> impl ExactSizeIterator<Item = DirtyRecord<'_>> + Clone {
+        self.records.within(page_update.places.clone())
     }
 
     /// An update with the records of one page.
-    pub(crate) fn of_page(&self, portion: &PageUpdate, taken: Option<RecordsInFlight<'t>>) -> SegmentUpdate<'t> {
-        SegmentUpdate::new(self.at.clone(), self.records.part(portion.places.clone()), taken)
+    pub(crate) fn of_page(&self, page_update: &PageUpdate, taken: Option<RecordsInFlight<'t>>) -> SegmentUpdate<'t> {
+        SegmentUpdate::new(self.at.clone(), self.records.part(page_update.places.clone()), taken)
     }
 
     /// Splits off the taken records of a page. Called for each page in order; the last page gets all that is left.
     pub(crate) fn take_part(&mut self, number: usize) -> Option<RecordsInFlight<'t>> {
-        let end = self.portions.get(number + 1).and_then(|_| self.at.key_range(self.portions[number].position).upper);
+        let end =
+            self.page_updates.get(number + 1).and_then(|_| self.at.key_range(self.page_updates[number].position).upper);
         match end {
             Some(end) => self.taken.as_mut()?.split(end),
             None => self.taken.take(),
@@ -106,7 +110,7 @@ impl<'t> SegmentUpdate<'t> {
 
     /// Whether less than half of the pages get records.
     pub(crate) fn is_thin(&self) -> bool {
-        2 * self.portions.len() < usize::from(self.at.segment.base_count())
+        2 * self.page_updates.len() < usize::from(self.at.segment.base_count())
     }
 
     pub(crate) fn base_count(&self) -> usize {
@@ -116,7 +120,7 @@ impl<'t> SegmentUpdate<'t> {
     /// Keeps the pages on both sides of those that get records, if the records exceed twice the size of their pages, as
     /// when keys arrive in order.
     pub(crate) fn narrow(&mut self) {
-        let [Some(first), Some(last)] = [self.portions.first(), self.portions.last()] else { return };
+        let [Some(first), Some(last)] = [self.page_updates.first(), self.page_updates.last()] else { return };
         let (first, end, count) = (first.position, last.position + 1, self.at.segment.base_count());
         if self.records.bytes() <= usize::from(end - first) * 2 * PAGE {
             return;
@@ -128,12 +132,12 @@ impl<'t> SegmentUpdate<'t> {
         let kept: Option<Vec<SegmentRange>> = kept.map(|positions| self.at.part(positions)).collect();
         let (Some(kept), Some(at)) = (kept, self.at.part(first..end)) else { return };
         (self.at, self.kept) = (at, kept);
-        self.portions.iter_mut().for_each(|portion| portion.position -= first);
+        self.page_updates.iter_mut().for_each(|page_update| page_update.position -= first);
     }
 
     /// Whether the page pair at a position was read.
     fn has_read(&self, position: u8) -> bool {
-        self.portions.iter().any(|portion| portion.position == position && portion.stored.is_some())
+        self.page_updates.iter().any(|page_update| page_update.position == position && page_update.stored.is_some())
     }
 
     /// The page pairs that are still to be read.
@@ -145,8 +149,8 @@ impl<'t> SegmentUpdate<'t> {
 
     /// The pages of all page pairs; those that were missing come from `read`.
     pub(crate) fn all_stored(&mut self, read: &mut impl Iterator<Item = StoredPages>) -> Vec<StoredPages> {
-        let mut portions = self.portions.iter_mut().peekable();
-        let mut stored = |position| portions.next_if(|portion| portion.position == position)?.stored.take();
+        let mut page_updates = self.page_updates.iter_mut().peekable();
+        let mut stored = |position| page_updates.next_if(|page_update| page_update.position == position)?.stored.take();
         (0..self.at.segment.base_count()).filter_map(|position| stored(position).or_else(|| read.next())).collect()
     }
 

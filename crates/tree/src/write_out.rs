@@ -100,9 +100,14 @@ fn fresh<'j>(jobs: &'j [Job<'_>]) -> impl Iterator<Item = &'j (Attach, Block)> {
 }
 
 /// Whether the segment can hold the overflow pages that its pages need.
-fn has_room_for(share: &SegmentUpdate<'_>, merged: &[MergedPages]) -> bool {
-    let needed = share.portions.iter().zip(merged).filter(|(portion, merged)| merged.needs_page(portion.pair)).count();
-    share.at.segment.has_room_for(needed)
+fn has_room_for(update: &SegmentUpdate<'_>, merged: &[MergedPages]) -> bool {
+    let needed = update
+        .page_updates
+        .iter()
+        .zip(merged)
+        .filter(|(page_update, merged)| merged.needs_page(page_update.pair))
+        .count();
+    update.at.segment.has_room_for(needed)
 }
 
 fn new_pages(jobs: &[Job<'_>]) -> Vec<u32> {
@@ -157,9 +162,9 @@ impl WriteOut {
     /// segment.
     pub(crate) fn write_segments(&self, keys: &[Vec<u8>]) -> Result<Progress> {
         let mut claim = self.store.claims.claim();
-        let (shares, left) = self.claim_and_take(&mut claim, keys);
-        let mut progress = Progress { is_any: !shares.is_empty(), left };
-        let leftover = self.write_shares(shares, true)?;
+        let (updates, left) = self.claim_and_take(&mut claim, keys);
+        let mut progress = Progress { is_any: !updates.is_empty(), left };
+        let leftover = self.write_updates(updates, true)?;
         // Updates that lack space for overflow pages become dirty again; the others are written.
         drop(leftover.failed);
         let crowded = self.reorganiser.make_segments(&mut claim, leftover.full, &mut progress.left)?;
@@ -171,7 +176,7 @@ impl WriteOut {
 
     /// Claims the segments of some keys and takes their dirty records. Also returns the ranges that were left.
     fn claim_and_take(&self, claim: &mut Claim<'_>, keys: &[Vec<u8>]) -> (Vec<SegmentUpdate<'_>>, Vec<Stretch>) {
-        let (mut shares, mut left, mut most) = (Vec::new(), Vec::new(), self.writer.batch_bytes());
+        let (mut updates, mut left, mut most) = (Vec::new(), Vec::new(), self.writer.batch_bytes());
         for (number, key) in keys.iter().enumerate() {
             let at = self.store.locate(key);
             if most == 0 {
@@ -183,25 +188,25 @@ impl WriteOut {
             // A segment gets at most half of the remaining bytes: records that find no space on a full disk must not
             // keep all others from being written.
             let of_segment = if number + 1 < keys.len() { most.div_ceil(2) } else { most };
-            let (mut share, rest) = SegmentUpdate::take(&self.cache, at, of_segment);
+            let (mut update, rest) = SegmentUpdate::take(&self.cache, at, of_segment);
             left.extend(rest);
-            if share.portions.is_empty() {
+            if update.page_updates.is_empty() {
                 // The segment has no dirty records.
-                share.settle();
+                update.settle();
                 claim.release(pages);
                 continue;
             }
-            most = most.saturating_sub(share.records.bytes());
-            shares.push(share);
+            most = most.saturating_sub(update.records.bytes());
+            updates.push(update);
         }
-        (shares, left)
+        (updates, left)
     }
 
     /// Writes records into the pages of their segments, in place, where they fit: all of a segment or none. With
     /// `inserts`, the forecast counts the new keys.
-    pub(crate) fn write_shares<'t>(&'t self, shares: Vec<SegmentUpdate<'t>>, inserts: bool) -> Result<Leftover<'t>> {
+    pub(crate) fn write_updates<'t>(&'t self, updates: Vec<SegmentUpdate<'t>>, inserts: bool) -> Result<Leftover<'t>> {
         let (mut jobs, mut leftover) = (Vec::new(), Leftover::default());
-        let prepared = self.prepare(shares, &mut jobs, &mut leftover);
+        let prepared = self.prepare(updates, &mut jobs, &mut leftover);
         if prepared.is_ok() && jobs.is_empty() {
             return Ok(leftover);
         }
@@ -227,21 +232,24 @@ impl WriteOut {
     /// Reads the pages and merges the records into them.
     fn prepare<'t>(
         &self,
-        shares: Vec<SegmentUpdate<'t>>,
+        updates: Vec<SegmentUpdate<'t>>,
         jobs: &mut Vec<Job<'t>>,
         leftover: &mut Leftover<'t>,
     ) -> Result<()> {
         let pairs: Vec<PagePair> =
-            shares.iter().flat_map(|share| &share.portions).map(|portion| portion.pair).collect();
+            updates.iter().flat_map(|update| &update.page_updates).map(|page_update| page_update.pair).collect();
         let mut stored = self.store.read(&pairs, IoPurpose::WriteOut)?.into_iter();
         let mut no_space = None;
-        for mut share in shares {
-            share.portions.iter_mut().for_each(|portion| portion.stored = stored.next());
-            let merged =
-                share.portions.iter().map(|portion| self.merge(&share, portion)).collect::<Result<Vec<_>>>()?;
-            match merged.into_iter().collect::<Option<Vec<_>>>().filter(|merged| has_room_for(&share, merged)) {
-                None => leftover.full.push(share),
-                Some(merged) => no_space = self.prepare_pages(share, merged, jobs, leftover)?.or(no_space),
+        for mut update in updates {
+            update.page_updates.iter_mut().for_each(|page_update| page_update.stored = stored.next());
+            let merged = update
+                .page_updates
+                .iter()
+                .map(|page_update| self.merge(&update, page_update))
+                .collect::<Result<Vec<_>>>()?;
+            match merged.into_iter().collect::<Option<Vec<_>>>().filter(|merged| has_room_for(&update, merged)) {
+                None => leftover.full.push(update),
+                Some(merged) => no_space = self.prepare_pages(update, merged, jobs, leftover)?.or(no_space),
             }
         }
         // If space for new pages is short, the other pages can still be written.
@@ -255,7 +263,7 @@ impl WriteOut {
     /// these.
     fn prepare_pages<'t>(
         &self,
-        mut share: SegmentUpdate<'t>,
+        mut update: SegmentUpdate<'t>,
         merged: Vec<MergedPages>,
         jobs: &mut Vec<Job<'t>>,
         leftover: &mut Leftover<'t>,
@@ -263,17 +271,17 @@ impl WriteOut {
         let mut no_space = None;
         let may_join = self.store.index.segments() > 1;
         for (number, merged) in merged.into_iter().enumerate() {
-            let taken = share.take_part(number);
-            let portion = &share.portions[number];
+            let taken = update.take_part(number);
+            let page_update = &update.page_updates[number];
             let (is_sparse, MergedPages { changed, added, left_out }) = (may_join && merged.is_sparse(), merged);
-            match self.build_pages(&share, portion, &changed) {
+            match self.build_pages(&update, page_update, &changed) {
                 Err(error) if error.is_no_space() => {
                     no_space = Some(error);
-                    leftover.failed.push(share.of_page(portion, taken));
+                    leftover.failed.push(update.of_page(page_update, taken));
                 }
                 Err(error) => return Err(error),
                 Ok((in_place, fresh)) => {
-                    let first = share.records_of(portion).next().map(|record| record.key.to_vec());
+                    let first = update.records_of(page_update).next().map(|record| record.key.to_vec());
                     leftover.sparse.extend(first.filter(|_| is_sparse));
                     jobs.push(Job { taken, in_place, fresh, added, removed: changed.removed, left_out });
                 }
@@ -283,10 +291,10 @@ impl WriteOut {
     }
 
     /// Merges dirty records into a page; `None` if they do not fit.
-    fn merge(&self, share: &SegmentUpdate<'_>, portion: &PageUpdate) -> Result<Option<MergedPages>> {
-        let stored = portion.stored.as_ref().expect("it was read");
+    fn merge(&self, update: &SegmentUpdate<'_>, page_update: &PageUpdate) -> Result<Option<MergedPages>> {
+        let stored = page_update.stored.as_ref().expect("it was read");
         let (base, overflow) = self.store.claimed_pages(stored)?;
-        let dirty = share.records_of(portion);
+        let dirty = update.records_of(page_update);
         if !dirty.clone().all(|record| base.covers(record.key)) {
             return Err(self.store.damage(stored.pair.page, PageMismatch::Other));
         }
@@ -303,8 +311,13 @@ impl WriteOut {
 
     /// Builds the new pages of a page pair: those to be written in place, and a new overflow page. They are built at
     /// once, so that a batch keeps little more than these until they are written.
-    fn build_pages(&self, share: &SegmentUpdate<'_>, portion: &PageUpdate, changed: &ChangedPages) -> Result<Built> {
-        let (stored, dirty) = (portion.stored.as_ref().expect("it was read"), share.records_of(portion));
+    fn build_pages(
+        &self,
+        update: &SegmentUpdate<'_>,
+        page_update: &PageUpdate,
+        changed: &ChangedPages,
+    ) -> Result<Built> {
+        let (stored, dirty) = (page_update.stored.as_ref().expect("it was read"), update.records_of(page_update));
         let base = &Page::reparse(&stored.base).expect("the page was looked at");
         let PagePair { page, overflow, .. } = stored.pair;
         let writer = &*self.writer;
@@ -325,7 +338,7 @@ impl WriteOut {
                 in_place[1] =
                     Some(writer.page_write(overflow, old, build(block, content, PageKind::Overflow, overflow)));
             } else if let Some(&overflow) = writer.allocate(&[1])?.first() {
-                let attach = Attach { lower: share.at.lower.clone(), page, overflow };
+                let attach = Attach { lower: update.at.lower.clone(), page, overflow };
                 fresh = Some((attach, build(block, content, PageKind::Overflow, overflow)));
             }
         }

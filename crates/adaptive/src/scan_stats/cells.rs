@@ -58,19 +58,19 @@ impl Cells {
     /// converted. If there are too many cells, a larger share takes the place of a smaller one, so a hot set that moves
     /// is followed at once.
     pub(super) fn divide(&mut self) {
-        let all = Shares::of(&self.0);
+        let all = Totals::of(&self.0);
         self.0.dedup_by(|upper, lower| {
-            let joins = all.joint(lower, upper).is_some_and(|share| share <= JOINED);
+            let joins = all.joint(lower, upper).is_some_and(|fraction| fraction <= JOINED);
             if joins {
                 lower.account.join(&upper.account);
             }
             joins
         });
-        let shares = self.0.iter().map(|cell| (all.share(&cell.account), cell.lower.clone()));
-        let mut large: Vec<_> = shares.filter(|(share, _)| *share > DIVIDED).collect();
+        let fractions = self.0.iter().map(|cell| (all.fraction_of(&cell.account), cell.lower.clone()));
+        let mut large: Vec<_> = fractions.filter(|(fraction, _)| *fraction > DIVIDED).collect();
         large.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        for (share, lower) in large {
-            if self.0.len() == MOST && !self.join_least(&all, share / 2.0) {
+        for (fraction, lower) in large {
+            if self.0.len() == MOST && !self.join_least(&all, fraction / 2.0) {
                 return;
             }
             // Smaller ones may have been joined.
@@ -81,11 +81,11 @@ impl Cells {
     }
 
     /// Joins the neighbours with the least share, if it is below `most`. False if there are none.
-    fn join_least(&mut self, all: &Shares, most: f64) -> bool {
+    fn join_least(&mut self, all: &Totals, most: f64) -> bool {
         let pairs = self.0.windows(2).enumerate();
         let joint = pairs.filter_map(|(at, pair)| Some((all.joint(&pair[0], &pair[1])?, at)));
         let least = joint.min_by(|(one, _), (other, _)| one.total_cmp(other));
-        let Some((_, at)) = least.filter(|(share, _)| *share < most) else { return false };
+        let Some((_, at)) = least.filter(|(fraction, _)| *fraction < most) else { return false };
         let upper = self.0.remove(at + 1);
         self.0[at].account.join(&upper.account);
         true
@@ -125,24 +125,24 @@ impl Cells {
     }
 }
 
-/// Sums over all cells, of which cells have shares.
-struct Shares {
+/// Sums over all cells, of which each cell has a fraction.
+struct Totals {
     scans: f64,
     read_cost: f64,
 }
 
-impl Shares {
-    fn of(cells: &[Cell]) -> Shares {
+impl Totals {
+    fn of(cells: &[Cell]) -> Totals {
         let accounts = || cells.iter().map(|cell| &cell.account);
-        Shares { scans: accounts().map(CellStats::scans).sum(), read_cost: accounts().map(CellStats::read_cost).sum() }
+        Totals { scans: accounts().map(CellStats::scans).sum(), read_cost: accounts().map(CellStats::read_cost).sum() }
     }
 
-    /// The share of a cell in the scans or in the read cost, whichever is larger.
-    fn share(&self, account: &CellStats) -> f64 {
+    /// The fraction of the scans or of the read cost that a cell has, whichever is larger.
+    fn fraction_of(&self, account: &CellStats) -> f64 {
         self.largest(account.scans(), account.read_cost())
     }
 
-    /// The share of two cells together. `None` if one was converted and the other was not.
+    /// The same of two cells together. `None` if one was converted and the other was not.
     fn joint(&self, one: &Cell, other: &Cell) -> Option<f64> {
         let (one, other) = (&one.account, &other.account);
         let is_alike = one.was_converted() == other.was_converted();
@@ -150,8 +150,8 @@ impl Shares {
     }
 
     fn largest(&self, scans: f64, read_cost: f64) -> f64 {
-        let share = |part: f64, all: f64| if all > 0.0 { part / all } else { 0.0 };
-        share(scans, self.scans).max(share(read_cost, self.read_cost))
+        let fraction = |part: f64, all: f64| if all > 0.0 { part / all } else { 0.0 };
+        fraction(scans, self.scans).max(fraction(read_cost, self.read_cost))
     }
 }
 
@@ -223,7 +223,7 @@ mod tests {
         let number = |key: &[u8]| u32::from_be_bytes(key.try_into().unwrap());
         assert!(number(lower) > 28_000 && number(upper.unwrap()) < 33_000, "{lower:?} {upper:?}");
         let scans: f64 = cells.row(within).iter().map(|cell| cell.account.scans()).sum();
-        assert!(scans > 0.85 * Shares::of(&cells.0).scans);
+        assert!(scans > 0.85 * Totals::of(&cells.0).scans);
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
         let mut cells = Cells::default();
         scanned(&mut cells, random, 300);
         assert!(is_sound(&cells) && cells.len() > 40, "{}", cells.len());
-        assert!((0..cells.len()).all(|cell| cells.get(cell).account.scans() < 0.1 * Shares::of(&cells.0).scans));
+        assert!((0..cells.len()).all(|cell| cells.get(cell).account.scans() < 0.1 * Totals::of(&cells.0).scans));
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
         scanned(&mut cells, random, 50);
         let read_cost = |cells: &Cells| cells.0.iter().map(|cell| cell.account.read_cost()).sum::<f64>();
         let before = read_cost(&cells);
-        while cells.join_least(&Shares::of(&cells.0), f64::INFINITY) {}
+        while cells.join_least(&Totals::of(&cells.0), f64::INFINITY) {}
         assert_eq!(cells.len(), 1);
         assert!((read_cost(&cells) - before).abs() < 1e-6 * before);
     }

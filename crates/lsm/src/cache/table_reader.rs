@@ -339,8 +339,8 @@ impl TableMeta for TableReader {
         (self.table.records(), self.table.tombstones())
     }
 
-    fn share(&self, range: (&[u8], &[u8])) -> f64 {
-        self.share_of_blocks(range)
+    fn fraction_in(&self, range: (&[u8], &[u8])) -> f64 {
+        self.fraction_of_blocks(range)
     }
 
     fn false_positive_reads(&self) -> u64 {

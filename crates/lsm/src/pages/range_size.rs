@@ -108,7 +108,7 @@ impl RangeSizes {
             range_size.bytes += bytes;
             largest_run = largest_run.max(bytes);
             range_size.records +=
-                tables.iter().map(|table| (table.records().0 as f64 * table.share(part)) as u64).sum::<u64>();
+                tables.iter().map(|table| (table.records().0 as f64 * table.fraction_in(part)) as u64).sum::<u64>();
         }
         range_size.largest_run += largest_run;
     }
@@ -132,9 +132,9 @@ pub fn key_after(key: &[u8]) -> Vec<u8> {
 }
 
 impl TableReader {
-    /// The share of the table's blocks that can have keys of a range, about. Where the range ends within a block, half
+    /// The fraction of the table's blocks that can have keys of a range, about. Where the range ends within a block, half
     /// of that block is counted.
-    pub(crate) fn share_of_blocks(&self, (lower, upper): (&[u8], &[u8])) -> f64 {
+    pub(crate) fn fraction_of_blocks(&self, (lower, upper): (&[u8], &[u8])) -> f64 {
         if self.last() < lower || upper <= self.first() {
             return 0.0;
         }

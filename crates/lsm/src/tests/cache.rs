@@ -194,8 +194,12 @@ fn parts_of_a_table_are_counted_whose_index_is_not_in_memory() {
     for table in version.tables() {
         let (first, last) = (table.first(), table.last());
         let behind = [last, &[0]].concat();
-        assert_eq!((table.share((&[], first)), table.share((&behind, &[0xff; 5]))), (0.0, 0.0), "it lies beside them");
-        assert_eq!(table.share((first, &behind)), 1.0);
+        assert_eq!(
+            (table.fraction_in((&[], first)), table.fraction_in((&behind, &[0xff; 5]))),
+            (0.0, 0.0),
+            "it lies beside them"
+        );
+        assert_eq!(table.fraction_in((first, &behind)), 1.0);
     }
 }
 

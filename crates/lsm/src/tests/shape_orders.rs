@@ -62,7 +62,7 @@ impl TableMeta for Table {
         (1, 0)
     }
 
-    fn share(&self, _range: (&[u8], &[u8])) -> f64 {
+    fn fraction_in(&self, _range: (&[u8], &[u8])) -> f64 {
         1.0
     }
 

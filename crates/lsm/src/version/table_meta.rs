@@ -14,11 +14,11 @@ pub(crate) trait TableMeta {
     fn bytes(&self) -> u64;
     /// Its number of records, tombstones included, and its number of tombstones.
     fn records(&self) -> (u64, u64);
-    /// Estimated share of the table in a key range, the upper bound excluded.
-    fn share(&self, range: (&[u8], &[u8])) -> f64;
+    /// Estimated fraction of the table in a key range, the upper bound excluded.
+    fn fraction_in(&self, range: (&[u8], &[u8])) -> f64;
     /// Estimated bytes in a key range.
     fn bytes_within(&self, range: (&[u8], &[u8])) -> u64 {
-        (self.bytes() as f64 * self.share(range)) as u64
+        (self.bytes() as f64 * self.fraction_in(range)) as u64
     }
     /// How often a block of it was read for a key that it does not have.
     fn false_positive_reads(&self) -> u64;

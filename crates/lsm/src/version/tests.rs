@@ -54,7 +54,7 @@ impl TableMeta for Fake {
         (self.bytes / 10, self.tombstones)
     }
 
-    fn share(&self, (lower, upper): (&[u8], &[u8])) -> f64 {
+    fn fraction_in(&self, (lower, upper): (&[u8], &[u8])) -> f64 {
         let [first, last] = self.range;
         let keys = (first..=last).filter(|key| lower <= &[*key][..] && &[*key][..] < upper);
         keys.count() as f64 / (f64::from(last - first) + 1.0)

@@ -83,7 +83,8 @@ impl Forecast {
     pub(crate) fn expected(&self, lower: &[u8], upper: Option<&[u8]>, population: u64) -> f64 {
         let state = self.state.lock();
         let outlook = state.as_ref().and_then(ForecastState::outlook);
-        outlook.map_or(0.0, |outlook| outlook.share(lower, upper) * outlook.inserts.min(population as f64 * GROWTH))
+        outlook
+            .map_or(0.0, |outlook| outlook.fraction_in(lower, upper) * outlook.inserts.min(population as f64 * GROWTH))
     }
 
     /// The fill, in percent, of a page with `records` keys from `first` to `last`: `full` if no inserts are expected

@@ -39,7 +39,7 @@ pub(super) struct Prediction {
 
 impl Prediction {
     /// The share of the coming inserts that adds to the range from `lower` to `upper`, exclusive, from 0 to 1.
-    pub(super) fn share(&self, lower: &[u8], upper: Option<&[u8]>) -> f64 {
+    pub(super) fn fraction_in(&self, lower: &[u8], upper: Option<&[u8]>) -> f64 {
         let end = upper.map_or(self.places.total(), |upper| self.places.below(upper));
         (end - self.places.below(lower)).max(0.0) / self.places.total() * self.growth
     }

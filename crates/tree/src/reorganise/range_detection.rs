@@ -87,7 +87,7 @@ impl<'a, 'c> RangeDetection<'a, 'c> {
             let Some(centre) = self.store.claim_segment(self.claim, &centre) else { continue };
             let mut unit = ReorganisationUnit::new(vec![SegmentUpdate::empty(centre)]);
             self.claim_neighbours(&mut unit, sparse);
-            taken.extend(unit.shares.iter().map(|share| share.at.segment.page));
+            taken.extend(unit.updates.iter().map(|update| update.at.segment.page));
             units.push(unit);
         }
         (keys.len(), units)
@@ -103,13 +103,13 @@ impl<'a, 'c> RangeDetection<'a, 'c> {
         }
         let left = self.extend_left(unit.lower(), reach, false);
         let right = unit.upper().map(|upper| self.extend_right(upper, reach, sparse));
-        let mut shares: Vec<SegmentUpdate<'_>> = left.into_iter().map(SegmentUpdate::empty).collect();
-        shares.append(&mut unit.shares);
-        shares.extend(right.into_iter().flatten().map(SegmentUpdate::empty));
-        unit.shares = shares;
-        if sparse && unit.shares.len() == 1 {
+        let mut updates: Vec<SegmentUpdate<'_>> = left.into_iter().map(SegmentUpdate::empty).collect();
+        updates.append(&mut unit.updates);
+        updates.extend(right.into_iter().flatten().map(SegmentUpdate::empty));
+        unit.updates = updates;
+        if sparse && unit.updates.len() == 1 {
             let left = self.extend_left(unit.lower(), 1, true);
-            unit.shares.splice(0..0, left.into_iter().map(SegmentUpdate::empty));
+            unit.updates.splice(0..0, left.into_iter().map(SegmentUpdate::empty));
         }
     }
 

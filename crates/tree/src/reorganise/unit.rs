@@ -45,7 +45,7 @@ impl InsertPattern {
 /// A reorganisation unit: contiguous segments that are replaced by other segments, with their records.
 pub(crate) struct ReorganisationUnit<'t> {
     /// The segments, each with the records that go into it.
-    pub(crate) shares: Vec<SegmentUpdate<'t>>,
+    pub(crate) updates: Vec<SegmentUpdate<'t>>,
     /// Whether the forecast counts keys that no page has as inserts.
     pub(crate) inserts: bool,
     pub(crate) records: Records,
@@ -61,10 +61,10 @@ pub(crate) struct ReorganisationUnit<'t> {
 }
 
 impl<'t> ReorganisationUnit<'t> {
-    pub(crate) fn new(shares: Vec<SegmentUpdate<'t>>) -> Self {
+    pub(crate) fn new(updates: Vec<SegmentUpdate<'t>>) -> Self {
         let (records, arrival) = (Records::default(), InsertPattern::default());
         ReorganisationUnit {
-            shares,
+            updates,
             inserts: true,
             records,
             arrival,
@@ -76,34 +76,34 @@ impl<'t> ReorganisationUnit<'t> {
     }
 
     /// Groups neighbouring segments into units, unless a pinned boundary lies between them.
-    pub(crate) fn group(shares: Vec<SegmentUpdate<'t>>, inserts: bool, pinned: &PinnedBoundaries) -> Vec<Self> {
+    pub(crate) fn group(updates: Vec<SegmentUpdate<'t>>, inserts: bool, pinned: &PinnedBoundaries) -> Vec<Self> {
         let mut units: Vec<Self> = Vec::new();
-        for share in shares {
-            let lower = &share.at.lower;
+        for update in updates {
+            let lower = &update.at.lower;
             let is_next = |unit: &&mut Self| unit.upper() == Some(lower) && !pinned.has(lower);
             match units.last_mut().filter(is_next) {
-                Some(unit) => unit.shares.push(share),
-                None => units.push(ReorganisationUnit { inserts, ..ReorganisationUnit::new(vec![share]) }),
+                Some(unit) => unit.updates.push(update),
+                None => units.push(ReorganisationUnit { inserts, ..ReorganisationUnit::new(vec![update]) }),
             }
         }
         units
     }
 
     pub(crate) fn lower(&self) -> &[u8] {
-        self.shares.first().map_or(&[], |share| &share.at.lower)
+        self.updates.first().map_or(&[], |update| &update.at.lower)
     }
 
     pub(crate) fn upper(&self) -> Option<&[u8]> {
-        self.shares.last().and_then(|share| share.at.upper.as_deref())
+        self.updates.last().and_then(|update| update.at.upper.as_deref())
     }
 
     pub(super) fn base_count(&self) -> usize {
-        self.shares.iter().map(SegmentUpdate::base_count).sum()
+        self.updates.iter().map(SegmentUpdate::base_count).sum()
     }
 
     /// Whether the incoming records exceed the bytes of the present pages.
     pub(super) fn grows(&self) -> bool {
-        self.shares.iter().map(|share| share.records.bytes()).sum::<usize>() > self.base_count() * PAGE
+        self.updates.iter().map(|update| update.records.bytes()).sum::<usize>() > self.base_count() * PAGE
     }
 
     /// Whether the unit grows by keys that arrive in order.
@@ -113,7 +113,7 @@ impl<'t> ReorganisationUnit<'t> {
 
     /// Whether all taken records were inserted in key order.
     pub(crate) fn is_packed(&self) -> bool {
-        self.shares.iter().all(|share| share.is_packed || share.records.is_empty())
+        self.updates.iter().all(|update| update.is_packed || update.records.is_empty())
     }
 
     /// The planned base pages, with their page numbers.
@@ -132,8 +132,8 @@ impl<'t> ReorganisationUnit<'t> {
     }
 
     pub(super) fn change(&self, change: &mut IndexEdit) {
-        change.remove.extend(self.shares.iter().map(|share| share.begin().to_vec()));
-        let kept = self.shares.iter().flat_map(|share| &share.kept);
+        change.remove.extend(self.updates.iter().map(|update| update.begin().to_vec()));
+        let kept = self.updates.iter().flat_map(|update| &update.kept);
         change.insert.extend(kept.map(|at| (at.lower.clone(), at.segment.clone())));
         for (planned, page) in self.plan.iter().zip(&self.pages) {
             let segment = Segment::placed(*page, planned.pages.len() as u8, planned.placement.clone());

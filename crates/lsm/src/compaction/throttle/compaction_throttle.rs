@@ -6,7 +6,7 @@ use std::{mem, time::Duration};
 use crate::store::Lsm;
 
 /// Share of the time in which a job works if there is no compaction debt.
-const LEAST_SHARE: f64 = 0.25;
+const LEAST_CPU_FRACTION: f64 = 0.25;
 /// The longest sleep after a piece of work, and the steps after which a sleeping job checks whether it may go on
 /// sleeping, in nanoseconds.
 const LONGEST: u64 = 50_000_000;
@@ -66,8 +66,8 @@ impl<'l> CompactionThrottle<'l> {
 
 /// Nanoseconds to sleep after `worked` nanoseconds of work.
 pub(crate) fn pause_after(debt_ratio: f64, worked: u64) -> u64 {
-    let share = (LEAST_SHARE + (1.0 - LEAST_SHARE) * debt_ratio * debt_ratio).min(1.0);
-    ((worked as f64 * (1.0 - share) / share) as u64).min(LONGEST)
+    let fraction = (LEAST_CPU_FRACTION + (1.0 - LEAST_CPU_FRACTION) * debt_ratio * debt_ratio).min(1.0);
+    ((worked as f64 * (1.0 - fraction) / fraction) as u64).min(LONGEST)
 }
 
 #[cfg(all(test, not(feature = "loom")))]
