@@ -28,7 +28,7 @@ pub(super) fn open_runs(
     let deltas: Vec<FileIdentity> = structure.deltas.iter().map(|delta| name(delta.file)).collect();
     let partitions = structure.partitions.iter();
     let partitions: Vec<_> = partitions
-        .map(|partition| ((partition.part.stretch, partition.part.base.map(&name)), partition.merged_until.get()))
+        .map(|partition| ((partition.part.hash_range, partition.part.base.map(&name)), partition.merged_until.get()))
         .collect();
     Runs::open(environment, &deltas, &partitions)
 }

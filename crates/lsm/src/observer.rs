@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::pages::tier::RangeSize;
 
-/// What one scan read in a stretch of keys, or a part of it. The observer judges by this where pages pay off
+/// What one scan read in a range of keys, or a part of it. The observer judges by this where pages pay off
 /// (adaptive.md, "Scan statistics").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanReport<'p> {
@@ -16,7 +16,7 @@ pub struct ScanReport<'p> {
     pub records: u64,
     /// Older records of the same keys that it passed over.
     pub hidden: u64,
-    /// Disk requests for the oldest run or level, if the stretch has no pages.
+    /// Disk requests for the oldest run or level, if the range has no pages.
     pub main: u64,
     /// Runs and levels besides the one that the scan read most of, or besides the pages.
     pub sources: u64,
@@ -38,7 +38,7 @@ pub struct FlushCandidate {
 
 /// Observes how a keyspace is scanned, and chooses by that what flushes do.
 pub trait ScanObserver: fmt::Debug + Send + Sync {
-    /// A scan has read a stretch of keys.
+    /// A scan has read a range of keys.
     fn on_scan(&self, report: &ScanReport<'_>);
     /// About a second has passed. `is_idle` tells whether the keyspace was unused for some time.
     fn on_tick(&self, is_idle: bool);

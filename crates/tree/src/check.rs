@@ -65,7 +65,7 @@ impl Checker<'_> {
         };
         let dirty: Vec<_> = {
             let _installing = self.store.install.read();
-            at.stretches().map(|stretch| self.cache.peek_all(&stretch)).collect()
+            at.key_spans().map(|span| self.cache.peek_all(&span)).collect()
         };
         self.check.pages += at.segment.all_pages().count() as u64;
         let pairs: Vec<PagePair> = at.segment.page_pairs().collect();

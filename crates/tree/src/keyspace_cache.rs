@@ -24,7 +24,7 @@ use ecotone_substrate::{Error, Result, Seq};
 use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
 
 use super::{
-    cache::{Applied, Cache, CacheKeyspace, DirtyOverlay, Purpose, RecordLookup, RecordTicket, Stretch},
+    cache::{Applied, Cache, CacheKeyspace, DirtyOverlay, KeySpan, Purpose, RecordLookup, RecordTicket},
     dirty::DirtyRecords,
     store::SegmentRange,
 };
@@ -179,45 +179,45 @@ impl KeyspaceCache {
 
     /// The first key of a range whose record is dirty or being written since a sequence below `below`, or a little
     /// above it.
-    pub(crate) fn next_dirty(&self, stretch: &Stretch, below: Seq) -> Option<Vec<u8>> {
-        self.cache.next_dirty(self.keyspace, stretch, below)
+    pub(crate) fn next_dirty(&self, span: &KeySpan, below: Seq) -> Option<Vec<u8>> {
+        self.cache.next_dirty(self.keyspace, span, below)
     }
 
     /// Takes dirty records of a range for writing, about `most` bytes from its beginning, and returns them with the
     /// part of the range that was covered. The caller has claimed the range.
-    pub(crate) fn begin_write(&self, stretch: &Stretch, most: usize) -> (DirtyRecords, Stretch) {
-        self.cache.begin_write(self.keyspace, stretch, most)
+    pub(crate) fn begin_write(&self, span: &KeySpan, most: usize) -> (DirtyRecords, KeySpan) {
+        self.cache.begin_write(self.keyspace, span, most)
     }
 
     /// Ends a write: the records taken from this range are in their pages.
-    pub(crate) fn end_write(&self, taken: &Stretch) {
+    pub(crate) fn end_write(&self, taken: &KeySpan) {
         self.cache.end_write(self.keyspace, taken, self.keeps_clean);
     }
 
     /// Aborts a write: the records taken from this range become dirty again.
-    pub(crate) fn abort_write(&self, taken: &Stretch) {
+    pub(crate) fn abort_write(&self, taken: &KeySpan) {
         self.cache.abort_write(self.keyspace, taken);
     }
 
     /// Entries and number of the leaves of the dirty index that hold nothing but dirty records of the range.
-    pub(crate) fn index_fill(&self, stretch: &Stretch) -> (usize, usize) {
-        self.cache.fill(self.keyspace, stretch)
+    pub(crate) fn index_fill(&self, span: &KeySpan) -> (usize, usize) {
+        self.cache.fill(self.keyspace, span)
     }
 
     /// Copies dirty records of a range that remain of a scan: the first ones in scan order, up to `most` bytes.
     pub(crate) fn peek(
         &self,
-        stretch: &Stretch,
+        span: &KeySpan,
         rest: &RemainingRange,
         direction: Direction,
         most: usize,
     ) -> DirtyOverlay {
-        self.cache.peek(self.keyspace, stretch, rest, direction, most)
+        self.cache.peek(self.keyspace, span, rest, direction, most)
     }
 
     /// Copies all dirty records of a range.
-    pub(crate) fn peek_all(&self, stretch: &Stretch) -> DirtyRecords {
-        self.cache.peek_all(self.keyspace, stretch)
+    pub(crate) fn peek_all(&self, span: &KeySpan) -> DirtyRecords {
+        self.cache.peek_all(self.keyspace, span)
     }
 }
 

@@ -21,7 +21,7 @@ use ecotone_sys::primitive::Mutex;
 pub(crate) use self::unit::ReorganisationUnit;
 use self::{range_detection::RangeDetection, unit::NewPage};
 use super::{
-    cache::Stretch,
+    cache::KeySpan,
     claims::Claim,
     fill_policy::SegmentPlanner,
     forecast::Forecast,
@@ -46,7 +46,7 @@ pub struct Progress {
     /// Whether anything was done. False if other operations hold all claims.
     pub is_any: bool,
     /// Ranges with dirty records that were not taken.
-    pub(crate) left: Vec<Stretch>,
+    pub(crate) left: Vec<KeySpan>,
 }
 
 impl Progress {
@@ -136,7 +136,7 @@ impl Reorganiser {
         &'t self,
         claim: &mut Claim<'_>,
         full: Vec<SegmentUpdate<'t>>,
-        left: &mut Vec<Stretch>,
+        left: &mut Vec<KeySpan>,
     ) -> Result<Vec<Vec<u8>>> {
         let (mut full, mut crowded) = (full.into_iter().peekable(), Vec::new());
         while full.peek().is_some() {
@@ -167,7 +167,7 @@ impl Reorganiser {
         &'t self,
         mut units: Vec<ReorganisationUnit<'t>>,
         plan: impl Fn(&ReorganisationUnit<'t>) -> Option<Vec<SegmentPlan>>,
-    ) -> Result<Vec<Stretch>> {
+    ) -> Result<Vec<KeySpan>> {
         let left = self.take_along(&mut units);
         // The new pages stay claimed until the taken records are settled, so no other operation takes records of these
         // keys.
@@ -190,7 +190,7 @@ impl Reorganiser {
     }
 
     /// Takes the dirty records of segments that have no records to write yet. Returns the ranges that were left.
-    fn take_along<'t>(&'t self, units: &mut [ReorganisationUnit<'t>]) -> Vec<Stretch> {
+    fn take_along<'t>(&'t self, units: &mut [ReorganisationUnit<'t>]) -> Vec<KeySpan> {
         let drawn: usize = units.iter().flat_map(|unit| &unit.updates).map(|update| update.records.bytes()).sum();
         let (mut most, mut left) = (self.writer.batch_bytes().saturating_sub(drawn), Vec::new());
         let updates = units.iter_mut().flat_map(|unit| &mut unit.updates);

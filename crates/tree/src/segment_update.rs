@@ -5,7 +5,7 @@ use std::ops::Range;
 use ecotone_substrate::limits::PAGE;
 
 use super::{
-    cache::Stretch,
+    cache::KeySpan,
     dirty::{DirtyRecord, DirtyRecords},
     index::PagePair,
     keyspace_cache::KeyspaceCache,
@@ -60,7 +60,7 @@ impl<'t> SegmentUpdate<'t> {
         let (mut page_updates, mut start) = (Vec::new(), 0);
         while start < records.len() {
             let position = at.segment.position_of(&at.lower, records.get(start).key);
-            let end = records.count_below(at.key_range(position).upper.as_deref());
+            let end = records.count_below(at.key_span(position).upper.as_deref());
             let places = start..end.max(start + 1);
             start = places.end;
             page_updates.push(PageUpdate { position, pair: at.segment.page_pair(position), places, stored: None });
@@ -70,12 +70,12 @@ impl<'t> SegmentUpdate<'t> {
 
     /// Takes dirty records of a claimed segment from its beginning on, about `most` bytes. Also returns the range that
     /// is left.
-    pub(crate) fn take(cache: &'t KeyspaceCache, at: SegmentRange, most: usize) -> (Self, Option<Stretch>) {
-        let stretch = at.all();
-        let (records, taken) = cache.begin_write(&stretch, most);
-        let left = stretch.behind(&taken);
+    pub(crate) fn take(cache: &'t KeyspaceCache, at: SegmentRange, most: usize) -> (Self, Option<KeySpan>) {
+        let span = at.all();
+        let (records, taken) = cache.begin_write(&span, most);
+        let left = span.behind(&taken);
         let (entries, leaves) = if records.bytes() > 4 * PAGE { cache.index_fill(&taken) } else { (0, 0) };
-        let taken = RecordsInFlight { cache, stretch: Some(taken) };
+        let taken = RecordsInFlight { cache, span: Some(taken) };
         let is_packed = leaves > 1 && entries >= leaves * PACKED;
         (SegmentUpdate { is_packed, ..SegmentUpdate::new(at, records, Some(taken)) }, left)
     }
@@ -101,7 +101,7 @@ impl<'t> SegmentUpdate<'t> {
     /// Splits off the taken records of a page. Called for each page in order; the last page gets all that is left.
     pub(crate) fn take_part(&mut self, number: usize) -> Option<RecordsInFlight<'t>> {
         let end =
-            self.page_updates.get(number + 1).and_then(|_| self.at.key_range(self.page_updates[number].position).upper);
+            self.page_updates.get(number + 1).and_then(|_| self.at.key_span(self.page_updates[number].position).upper);
         match end {
             Some(end) => self.taken.as_mut()?.split(end),
             None => self.taken.take(),
@@ -166,25 +166,25 @@ impl<'t> SegmentUpdate<'t> {
 pub(crate) struct RecordsInFlight<'t> {
     cache: &'t KeyspaceCache,
     /// `None` once it is settled.
-    stretch: Option<Stretch>,
+    span: Option<KeySpan>,
 }
 
 impl<'t> RecordsInFlight<'t> {
     /// Splits off the keys below `end`.
     fn split(&mut self, end: Vec<u8>) -> Option<RecordsInFlight<'t>> {
-        let stretch = self.stretch.as_mut()?;
-        let lower = std::mem::replace(&mut stretch.lower, end.clone());
-        Some(RecordsInFlight { cache: self.cache, stretch: Some(Stretch { lower, upper: Some(end) }) })
+        let span = self.span.as_mut()?;
+        let lower = std::mem::replace(&mut span.lower, end.clone());
+        Some(RecordsInFlight { cache: self.cache, span: Some(KeySpan { lower, upper: Some(end) }) })
     }
 
     /// Marks the records as written: they are in their pages, and readers can find these.
     pub(crate) fn settle(mut self) {
-        self.stretch.take().into_iter().for_each(|stretch| self.cache.end_write(&stretch));
+        self.span.take().into_iter().for_each(|span| self.cache.end_write(&span));
     }
 }
 
 impl Drop for RecordsInFlight<'_> {
     fn drop(&mut self) {
-        self.stretch.take().into_iter().for_each(|stretch| self.cache.abort_write(&stretch));
+        self.span.take().into_iter().for_each(|span| self.cache.abort_write(&span));
     }
 }

@@ -19,7 +19,7 @@ use ecotone_substrate::{
 use ecotone_sys::primitive::{Mutex, RwLock};
 
 use super::{
-    cache::Stretch,
+    cache::KeySpan,
     claims::{Claim, Claims},
     index::{Index, IndexEdit, PagePair, Segment, Snapshot},
     page_allocator::{IoPurpose, PageAllocator, PageFile},
@@ -54,27 +54,27 @@ pub(crate) struct SegmentRange {
 
 impl SegmentRange {
     /// All of its keys.
-    pub(crate) fn all(&self) -> Stretch {
-        Stretch { lower: self.lower.clone(), upper: self.upper.clone() }
+    pub(crate) fn all(&self) -> KeySpan {
+        KeySpan { lower: self.lower.clone(), upper: self.upper.clone() }
     }
 
     /// The segment of some consecutive base pages. `None` if its index entry would be too large.
     pub(crate) fn part(&self, positions: Range<u8>) -> Option<SegmentRange> {
         let segment = self.segment.part(&self.lower, positions.clone())?;
-        let upper = self.key_range(positions.end - 1).upper;
+        let upper = self.key_span(positions.end - 1).upper;
         Some(SegmentRange { lower: self.segment.fence(&self.lower, positions.start), upper, segment })
     }
 
     /// The keys of each base page.
-    pub(crate) fn stretches(&self) -> impl Iterator<Item = Stretch> {
-        (0..self.segment.base_count()).map(|position| self.key_range(position))
+    pub(crate) fn key_spans(&self) -> impl Iterator<Item = KeySpan> {
+        (0..self.segment.base_count()).map(|position| self.key_span(position))
     }
 
     /// The keys of the base page at a position.
-    pub(crate) fn key_range(&self, position: u8) -> Stretch {
+    pub(crate) fn key_span(&self, position: u8) -> KeySpan {
         let fence = |position| self.segment.fence(&self.lower, position);
         let is_last = position + 1 == self.segment.base_count();
-        Stretch { lower: fence(position), upper: if is_last { self.upper.clone() } else { Some(fence(position + 1)) } }
+        KeySpan { lower: fence(position), upper: if is_last { self.upper.clone() } else { Some(fence(position + 1)) } }
     }
 
     /// Whether both have the same base pages for the same range. Overflow pages may differ.

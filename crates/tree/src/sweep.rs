@@ -11,14 +11,14 @@ use std::{
 use ecotone_substrate::{Result, Seq};
 use ecotone_sys::primitive::Mutex;
 
-use super::{cache::Stretch, write_out::WriteOut};
+use super::{cache::KeySpan, write_out::WriteOut};
 
 /// A pass over the dirty records of one tree in key order, with its position.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     write_out: Arc<WriteOut>,
     /// The ranges that are left.
-    rest: Mutex<VecDeque<Stretch>>,
+    rest: Mutex<VecDeque<KeySpan>>,
     /// The sweep covers records that became dirty at sequences below this, and may include others.
     below: Seq,
     /// Pages of a batch.
@@ -42,10 +42,10 @@ impl Sweep {
 
     /// A sweep over the records that became dirty below this sequence.
     pub(crate) fn of_all(write_out: &Arc<WriteOut>, below: Seq) -> Self {
-        Self::new(write_out, vec![Stretch::default()], below, false)
+        Self::new(write_out, vec![KeySpan::default()], below, false)
     }
 
-    fn new(write_out: &Arc<WriteOut>, rest: Vec<Stretch>, below: Seq, round: bool) -> Self {
+    fn new(write_out: &Arc<WriteOut>, rest: Vec<KeySpan>, below: Seq, round: bool) -> Self {
         let [taken, helpers] = std::array::from_fn(|_| AtomicUsize::new(0));
         let [is_around, progress] = std::array::from_fn(|_| AtomicBool::new(false));
         let (batch, origin) = (write_out.writer.batch_pages(), rest[0].lower.clone());
@@ -87,16 +87,16 @@ impl Sweep {
     pub(crate) fn next_batch(&self) -> Option<Vec<Vec<u8>>> {
         let (mut rest, mut keys, mut pages) = (self.rest.lock(), Vec::new(), 0);
         while pages < self.batch
-            && let Some(stretch) = rest.front_mut()
+            && let Some(span) = rest.front_mut()
         {
-            let Some(key) = self.write_out.cache.next_dirty(stretch, self.below) else {
+            let Some(key) = self.write_out.cache.next_dirty(span, self.below) else {
                 rest.pop_front();
                 continue;
             };
             let at = self.write_out.store.locate(&key);
             pages += self.write_out.cache.dirty_pages(&at);
             match at.upper {
-                Some(upper) if stretch.upper.as_ref().is_none_or(|end| upper < *end) => stretch.lower = upper,
+                Some(upper) if span.upper.as_ref().is_none_or(|end| upper < *end) => span.lower = upper,
                 _ => drop(rest.pop_front()),
             }
             keys.push(key);
@@ -119,7 +119,7 @@ impl Sweep {
         }
         let mut rest = self.rest.lock();
         progress.left.into_iter().rev().for_each(|left| rest.push_front(left));
-        let next = rest.front().map(|stretch| stretch.lower.clone()).unwrap_or_default();
+        let next = rest.front().map(|span| span.lower.clone()).unwrap_or_default();
         drop(rest);
         if self.round {
             self.write_out.note_sweep_position(&next);

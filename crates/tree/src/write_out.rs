@@ -27,7 +27,7 @@ use ecotone_substrate::{
 use ecotone_sys::primitive::Mutex;
 
 use super::{
-    cache::Stretch,
+    cache::KeySpan,
     claims::Claim,
     dirty::DirtyRecord,
     forecast::Forecast,
@@ -175,12 +175,12 @@ impl WriteOut {
     }
 
     /// Claims the segments of some keys and takes their dirty records. Also returns the ranges that were left.
-    fn claim_and_take(&self, claim: &mut Claim<'_>, keys: &[Vec<u8>]) -> (Vec<SegmentUpdate<'_>>, Vec<Stretch>) {
+    fn claim_and_take(&self, claim: &mut Claim<'_>, keys: &[Vec<u8>]) -> (Vec<SegmentUpdate<'_>>, Vec<KeySpan>) {
         let (mut updates, mut left, mut most) = (Vec::new(), Vec::new(), self.writer.batch_bytes());
         for (number, key) in keys.iter().enumerate() {
             let at = self.store.locate(key);
             if most == 0 {
-                left.push(Stretch { lower: key.clone(), upper: at.upper });
+                left.push(KeySpan { lower: key.clone(), upper: at.upper });
                 continue;
             }
             let Some(at) = self.store.claim_segment(claim, &at) else { continue };
@@ -377,10 +377,10 @@ impl WriteOut {
     }
 
     /// The ranges of a background round: all keys from its last position on, then those below.
-    pub(crate) fn round(&self) -> Vec<Stretch> {
+    pub(crate) fn round(&self) -> Vec<KeySpan> {
         let elevator = self.elevator.lock().clone();
-        let below = Stretch { lower: Vec::new(), upper: Some(elevator.clone()) };
-        let above = Stretch { lower: elevator, upper: None };
+        let below = KeySpan { lower: Vec::new(), upper: Some(elevator.clone()) };
+        let above = KeySpan { lower: elevator, upper: None };
         if above.lower.is_empty() { vec![above] } else { vec![above, below] }
     }
 }

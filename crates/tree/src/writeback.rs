@@ -28,7 +28,7 @@ use ecotone_sys::primitive::{
 };
 
 use super::{
-    cache::{Cache, Stretch},
+    cache::{Cache, KeySpan},
     sweep::Sweep,
     write_out::WriteOut,
 };
@@ -168,7 +168,7 @@ impl Writeback {
 
     /// Writes out a tree until no record below `below` is dirty.
     pub(crate) fn flush(self: &Arc<Self>, shared: &Shared, tree: &Arc<WriteOut>, below: Seq) -> Result<()> {
-        let is_dirty = || tree.cache.next_dirty(&Stretch::default(), below).is_some();
+        let is_dirty = || tree.cache.next_dirty(&KeySpan::default(), below).is_some();
         while is_dirty() {
             // The jobs of a manual scheduler run on the waiting thread, which may hold the job lock already.
             let turn =

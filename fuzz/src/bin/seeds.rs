@@ -152,7 +152,7 @@ fn behind_length(part: impl AsRef<[u8]>) -> Vec<u8> {
 fn hash_structures() -> io::Result<()> {
     use ecotone_hash::structure::{HashManifest, LogFile, ManifestEdit, PartitionEntry};
     let [log, delta, base] = [1, 2, 300].map(|number| FileRef { number, birth: 1 << 32 | u64::from(number) });
-    let part = |base| PartitionEntry { stretch: HashRange::ALL, base };
+    let part = |base| PartitionEntry { hash_range: HashRange::ALL, base };
     let page = |number: u64| Address::new(number * 4096);
     let changes = [
         ManifestEdit::Segment(LogFile { file: log, from: Address::FIRST, bytes: 1 << 20 }),

@@ -113,14 +113,14 @@ fn recover(options: &DatabaseOptions, parts: Components, manifest: Manifest) -> 
     let (progress, places) = (Arc::default(), Arc::default());
     let spaces = keyspaces_of(&shared, &parts.families, &manifest, &progress, &places)?;
     open_unknown(&spaces)?;
-    let stretch = recover_structure(&shared.wal, &spaces, &manifest)?;
-    if !stretch.is_clean() {
+    let replay_range = recover_structure(&shared.wal, &spaces, &manifest)?;
+    if !replay_range.is_clean() {
         shared.double_write.settle(&mut pages_of(&*shared.storage, &manifest))?;
     }
     remove_orphans_of_unopened(&*shared.storage, &spaces)?;
     spaces.values().try_for_each(|opened| opened.space.engine().structure_recovered())?;
     progress.structure_is_recovered();
-    replay_operations(&shared.wal, &spaces, &stretch)?;
+    replay_operations(&shared.wal, &spaces, &replay_range)?;
     spaces.values().try_for_each(|opened| opened.space.engine().recovered())?;
     progress.is_over();
     let spaces = spaces.into_values().map(|opened| opened.space).collect();
@@ -234,8 +234,8 @@ fn recover_structure(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manif
 
 /// Replays operations at or above each keyspace's watermark, in order. The structure is up to date by now, so engines
 /// may write out.
-fn replay_operations(wal: &Wal, spaces: &BTreeMap<u32, Opened>, stretch: &ReplayRange) -> Result<()> {
-    wal.replay(stretch, &mut |position, record| {
+fn replay_operations(wal: &Wal, spaces: &BTreeMap<u32, Opened>, replay_range: &ReplayRange) -> Result<()> {
+    wal.replay(replay_range, &mut |position, record| {
         let Record::Batch(operations) = record else { return Ok(()) };
         let count = if bug!(SkipBatchTail) { 1 } else { usize::MAX };
         for (seq, operation) in (position..).zip(operations).take(count) {

@@ -25,7 +25,7 @@ pub(super) const SHAPES: Crew = Crew {
     crash: false,
 };
 /// Scans, both ways, over bounds of ranges that come and go.
-pub(super) const STRETCHES: Crew = Crew {
+pub(super) const SCANNED_BOUNDS: Crew = Crew {
     threads: &[(Scanner, 5), (Scanner, 5), (Writer, 8), (Flusher, 8), (Flusher, 4), (Evicter, 2)],
     registers: 8,
     crash: false,

@@ -6,7 +6,9 @@ use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Merger, Upda
 
 use super::{
     CHECKPOINTS, CRASHED_DROPS, Crew, DROPS, Engine, GAPS, NEW_PAGES, READS, REORGANISATION, SCANS, SWITCH,
-    adaptive_crews::{CRASHED_HINTS, CRASHED_SHAPES, HINTS, MODES, SHAPES, STRETCHES, restless, restless_unlogged},
+    adaptive_crews::{
+        CRASHED_HINTS, CRASHED_SHAPES, HINTS, MODES, SCANNED_BOUNDS, SHAPES, restless, restless_unlogged,
+    },
     hash_crews::{
         COMPACTION, COPIES, CRASHED_MERGES, EVICTION, GROWTH, MERGES, POINTS, UPDATES, WALKS, logged, unlogged,
     },
@@ -208,7 +210,7 @@ fn gets_from_an_adaptive_keyspace() {
 
 #[test]
 fn ranges_of_an_adaptive_keyspace() {
-    right(restless, &STRETCHES, &COVERED);
+    right(restless, &SCANNED_BOUNDS, &COVERED);
 }
 
 #[test]

@@ -35,16 +35,16 @@ impl Run {
     pub fn check_part(
         &self,
         environment: &Environment,
-        stretch: HashRange,
+        hash_range: HashRange,
         tags: Option<&Tags>,
         hash_of: &HashOf<'_>,
         looks_at: &dyn Fn(u32, u64) -> bool,
     ) -> Result<(u64, u64)> {
         let mut frame = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
-        let tags = tags.filter(|_| self.is_delta()).map(|tags| (tags, tags.of(stretch)));
+        let tags = tags.filter(|_| self.is_delta()).map(|tags| (tags, tags.of(hash_range)));
         let mut check =
-            Check { run: self, stretch, hash_of, looks_at, tags, records: 0, tombstones: 0, last: (0, Vec::new()) };
-        for block in self.blocks_of(&stretch.hashes()) {
+            Check { run: self, hash_range, hash_of, looks_at, tags, records: 0, tombstones: 0, last: (0, Vec::new()) };
+        for block in self.blocks_of(&hash_range.hashes()) {
             let parsed = self.read(block, &mut frame)?;
             parsed
                 .check(hash_of)
@@ -69,7 +69,7 @@ impl Run {
 /// The state of a check.
 struct Check<'r> {
     run: &'r Run,
-    stretch: HashRange,
+    hash_range: HashRange,
     hash_of: &'r HashOf<'r>,
     looks_at: &'r dyn Fn(u32, u64) -> bool,
     /// The tags of a delta, and the range of those of records to come.
@@ -95,7 +95,7 @@ impl Check<'_> {
         if !self.run.hash_range().has(hash) || (entry.value.is_none() && !self.run.is_delta()) {
             return fail("a record does not belong into this run");
         }
-        if !self.stretch.has(hash) {
+        if !self.hash_range.has(hash) {
             return Ok(());
         }
         if let Some((tags, left)) = &mut self.tags

@@ -33,10 +33,10 @@ pub enum RunKind {
 
 impl RunKind {
     /// The hashes that keys of the run may have.
-    pub fn stretch(self) -> HashRange {
+    pub fn hash_range(self) -> HashRange {
         match self {
             RunKind::Delta { .. } => HashRange::ALL,
-            RunKind::Base(stretch) => stretch,
+            RunKind::Base(hash_range) => hash_range,
         }
     }
 
@@ -80,8 +80,8 @@ impl Header {
     /// Encodes the header into a page.
     pub(super) fn encode(&self, name: FileIdentity, page: &mut [u8]) {
         let mut w = FORMAT.begin(name);
-        let (stretch, block) = (self.kind.stretch(), self.block.trailing_zeros() as u8);
-        w.u8(if self.kind.is_delta() { 1 } else { 2 }).u8(block).u8(stretch.bits()).u8(stretch.number());
+        let (hash_range, block) = (self.kind.hash_range(), self.block.trailing_zeros() as u8);
+        w.u8(if self.kind.is_delta() { 1 } else { 2 }).u8(block).u8(hash_range.bits()).u8(hash_range.number());
         w.u32(self.blocks).u64(self.records).u64(self.tombstones);
         let (from, until) = if let RunKind::Delta { from, until } = self.kind { (from, until) } else { (0, 0) };
         w.u64(from).u64(until).u64(self.fences_at()).u64(self.tags_at());
@@ -114,12 +114,12 @@ impl Header {
 
 fn fields(r: &mut Reader<'_>) -> result::Result<Header, Malformed> {
     let (kind, block) = (r.u8()?, r.u8()?);
-    let Some(stretch) = HashRange::new(r.u8()?, r.u8()?) else { return r.fail("there is no such partition") };
+    let Some(hash_range) = HashRange::new(r.u8()?, r.u8()?) else { return r.fail("there is no such partition") };
     let (blocks, records, tombstones) = (r.u32()?, r.u64()?, r.u64()?);
     let (from, until) = (r.u64()?, r.u64()?);
     let kind = match kind {
-        1 if stretch == HashRange::ALL && from < until => RunKind::Delta { from, until },
-        2 if (from, until) == (0, 0) => RunKind::Base(stretch),
+        1 if hash_range == HashRange::ALL && from < until => RunKind::Delta { from, until },
+        2 if (from, until) == (0, 0) => RunKind::Base(hash_range),
         _ => return r.fail("there is no such kind of run"),
     };
     if !BLOCK_BITS.contains(&block) {

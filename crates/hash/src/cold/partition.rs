@@ -21,7 +21,7 @@ use super::{
 /// One partition.
 #[derive(Debug)]
 pub struct Partition {
-    stretch: HashRange,
+    hash_range: HashRange,
     /// `None` if the partition has no records in a base.
     base: Option<Arc<Run>>,
     deltas: Arc<Deltas>,
@@ -64,10 +64,13 @@ impl Partition {
     ///
     /// # Panics
     /// If the base has another hash range.
-    pub fn new(stretch: HashRange, base: Option<Arc<Run>>, merged_until: u64) -> Partition {
-        assert!(base.as_ref().is_none_or(|base| base.hash_range() == stretch), "a base belongs to another partition");
+    pub fn new(hash_range: HashRange, base: Option<Arc<Run>>, merged_until: u64) -> Partition {
+        assert!(
+            base.as_ref().is_none_or(|base| base.hash_range() == hash_range),
+            "a base belongs to another partition"
+        );
         let map = Arc::new(PartitionMap::made(None));
-        Partition { stretch, base, deltas: Arc::default(), merged_until, map, readers: Arc::default() }
+        Partition { hash_range, base, deltas: Arc::default(), merged_until, map, readers: Arc::default() }
     }
 
     /// The partition with these deltas, all of them new to it. The first search makes its map.
@@ -110,14 +113,14 @@ impl Partition {
         }
         let tags: Vec<_> = tags.iter().copied().filter(|(slot, _)| counts(*slot)).collect();
         let before = self.map();
-        let coming = || tags.iter().map(|(_, tags)| tags.count_of(self.stretch)).sum();
+        let coming = || tags.iter().map(|(_, tags)| tags.count_of(self.hash_range)).sum();
         let buckets = before.map_or_else(|| self.ingredients().buckets(coming()), DeltaMap::buckets);
-        DeltaMap::build(memory, self.stretch, buckets, &ages, before, &tags).map(Some)
+        DeltaMap::build(memory, self.hash_range, buckets, &ages, before, &tags).map(Some)
     }
 
     fn ingredients(&self) -> Ingredients<'_> {
         let base = self.base.as_ref().map_or(0, |base| base.records());
-        Ingredients { stretch: self.stretch, deltas: &self.deltas, merged_until: self.merged_until, base }
+        Ingredients { hash_range: self.hash_range, deltas: &self.deltas, merged_until: self.merged_until, base }
     }
 
     /// The map, if it was made and any delta is visible.
@@ -137,12 +140,12 @@ impl Partition {
     /// The partition with a list of deltas that contains all visible ones.
     pub(super) fn sharing(&self, deltas: Arc<Deltas>) -> Partition {
         let (base, map, readers) = (self.base.clone(), self.map.clone(), self.readers.clone());
-        Partition { stretch: self.stretch, base, deltas, merged_until: self.merged_until, map, readers }
+        Partition { hash_range: self.hash_range, base, deltas, merged_until: self.merged_until, map, readers }
     }
 
     /// The hash range of the partition.
-    pub fn stretch(&self) -> HashRange {
-        self.stretch
+    pub fn hash_range(&self) -> HashRange {
+        self.hash_range
     }
 
     /// The base.

@@ -54,7 +54,7 @@ struct Maker {
 /// The sources of a map.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ingredients<'p> {
-    pub(super) stretch: HashRange,
+    pub(super) hash_range: HashRange,
     pub(super) deltas: &'p Deltas,
     /// Deltas that end above this address are visible.
     pub(super) merged_until: u64,
@@ -144,7 +144,7 @@ impl<'p> Ingredients<'p> {
 
     /// Estimated records of the deltas in the hash range, since hashes are uniform.
     fn records(self) -> u64 {
-        self.counting().map(|(_, run)| run.records()).sum::<u64>() >> self.stretch.bits()
+        self.counting().map(|(_, run)| run.records()).sum::<u64>() >> self.hash_range.bits()
     }
 
     /// Buckets for as many records as deltas will have when a merge is due: half as many as the base has.
@@ -161,16 +161,16 @@ impl<'p> Ingredients<'p> {
         while left.peek().is_some() {
             let (mut slots, mut runs, mut pages) = (Vec::new(), Vec::new(), 0);
             while let Some((slot, run)) =
-                left.next_if(|(_, run)| pages == 0 || pages + pages_of(run, self.stretch) <= most)
+                left.next_if(|(_, run)| pages == 0 || pages + pages_of(run, self.hash_range) <= most)
             {
-                pages += pages_of(run, self.stretch);
+                pages += pages_of(run, self.hash_range);
                 slots.push(slot);
                 runs.push(&**run);
                 ages[usize::from(slot)] = all[usize::from(slot)];
             }
-            let tags = read_tags(environment, self.stretch, &runs)?;
+            let tags = read_tags(environment, self.hash_range, &runs)?;
             let tags: Vec<_> = slots.into_iter().zip(&tags).collect();
-            map = Some(DeltaMap::build(&environment.memory, self.stretch, buckets, &ages, map.as_ref(), &tags)?);
+            map = Some(DeltaMap::build(&environment.memory, self.hash_range, buckets, &ages, map.as_ref(), &tags)?);
         }
         Ok(map)
     }

@@ -57,7 +57,7 @@ impl Run {
         let pages = Pages::read(environment, &lease, &file, at, count, header.fences_checksum)?;
         let fences = Fences::parse(pages, header.blocks).map_err(|e| e.at(name.file(), at))?;
         let run = Run { file, name, header, fences };
-        run.check_stretch()?;
+        run.check_hash_range()?;
         Ok(run)
     }
 
@@ -66,9 +66,9 @@ impl Run {
         Run { file, name, header, fences }
     }
 
-    fn check_stretch(&self) -> Result<()> {
-        let stretch = self.hash_range();
-        if !self.fences.ends().into_iter().all(|hash| stretch.has(hash)) {
+    fn check_hash_range(&self) -> Result<()> {
+        let hash_range = self.hash_range();
+        if !self.fences.ends().into_iter().all(|hash| hash_range.has(hash)) {
             return Err(Error::corruption(
                 self.name.file(),
                 self.header.fences_at(),
@@ -90,7 +90,7 @@ impl Run {
 
     /// The hashes that keys of the run may have.
     pub fn hash_range(&self) -> HashRange {
-        self.header.kind.stretch()
+        self.header.kind.hash_range()
     }
 
     /// Number of blocks.

@@ -48,9 +48,9 @@ impl Runs {
         let open = |name: &FileIdentity| Run::open(environment, *name).map(Arc::new);
         let runs: Result<Vec<_>> = deltas.iter().map(open).collect();
         let deltas = Arc::new(runs?.into_iter().fold(Deltas::default(), |deltas, run| deltas.with(run).0));
-        let partition = |((stretch, base), merged_until): &(PartitionSpec<FileIdentity>, u64)| {
+        let partition = |((hash_range, base), merged_until): &(PartitionSpec<FileIdentity>, u64)| {
             let base = base.as_ref().map(open).transpose()?;
-            Ok(Arc::new(Partition::new(*stretch, base, *merged_until).over(environment, deltas.clone())))
+            Ok(Arc::new(Partition::new(*hash_range, base, *merged_until).over(environment, deltas.clone())))
         };
         let partitions: Result<Vec<_>> = partitions.iter().map(partition).collect();
         Ok(Runs::of(partitions?, deltas))
@@ -59,12 +59,12 @@ impl Runs {
     /// # Panics
     /// If the partitions are not in order, or not all of them.
     fn of(partitions: Vec<Arc<Partition>>, deltas: Arc<Deltas>) -> Runs {
-        let bits = partitions.iter().map(|partition| partition.stretch().bits()).max().unwrap_or(0);
+        let bits = partitions.iter().map(|partition| partition.hash_range().bits()).max().unwrap_or(0);
         let mut directory = Vec::with_capacity(1 << bits);
         for partition in partitions {
-            let stretch = partition.stretch();
-            let times = 1 << (bits - stretch.bits());
-            assert_eq!(directory.len(), usize::from(stretch.number()) * times, "the partitions follow each other");
+            let hash_range = partition.hash_range();
+            let times = 1 << (bits - hash_range.bits());
+            assert_eq!(directory.len(), usize::from(hash_range.number()) * times, "the partitions follow each other");
             directory.extend(iter::repeat_n(partition, times));
         }
         assert_eq!(directory.len(), 1 << bits, "the partitions have all hashes");
@@ -82,7 +82,7 @@ impl Runs {
         let mut at = 0;
         iter::from_fn(move || {
             let partition = self.directory.get(at)?;
-            at += 1 << (self.bits - partition.stretch().bits());
+            at += 1 << (self.bits - partition.hash_range().bits());
             Some(partition)
         })
     }
@@ -93,7 +93,7 @@ impl Runs {
         hashes: &RangeInclusive<u64>,
     ) -> impl Iterator<Item = (&Arc<Partition>, RangeInclusive<u64>)> {
         self.partitions().filter_map(|partition| {
-            let its = partition.stretch().hashes();
+            let its = partition.hash_range().hashes();
             let (first, last) = (*its.start().max(hashes.start()), *its.end().min(hashes.end()));
             (first <= last).then_some((partition, first..=last))
         })
@@ -184,7 +184,7 @@ impl Runs {
                 blocks += u64::from(base.blocks());
                 report(base.check(environment, hash_of), failed)?;
             }
-            first = partition.stretch().hashes().end().checked_add(1);
+            first = partition.hash_range().hashes().end().checked_add(1);
         }
         loop {
             let runs = present();
@@ -206,25 +206,26 @@ impl Runs {
         let (mut blocks, tags) = (0, report(delta.tags(environment), failed)?);
         let counts = |partition: &&Arc<Partition>| partition.runs().any(|run| Arc::ptr_eq(&run, delta));
         for partition in self.partitions().filter(counts) {
-            let stretch = partition.stretch();
+            let hash_range = partition.hash_range();
             let looks_at = |block, hash| partition.looks_at(delta, block, hash);
-            blocks += delta.blocks_of(&stretch.hashes()).len() as u64;
-            report(delta.check_part(environment, stretch, tags.as_ref(), hash_of, &looks_at), failed)?;
+            blocks += delta.blocks_of(&hash_range.hashes()).len() as u64;
+            report(delta.check_part(environment, hash_range, tags.as_ref(), hash_of, &looks_at), failed)?;
         }
         Ok(blocks)
     }
 
     /// The deltas that are superseded in a hash range, and their blocks that no search for other hashes reads any more.
-    pub(super) fn superseded(&self, stretch: HashRange) -> Vec<(Arc<Run>, Range<u32>)> {
-        let hashes = stretch.hashes();
+    pub(super) fn superseded(&self, hash_range: HashRange) -> Vec<(Arc<Run>, Range<u32>)> {
+        let hashes = hash_range.hashes();
         let merged_until = self.partition(*hashes.start()).merged_until();
         let (before, others): (Vec<_>, Vec<_>) =
-            self.partitions().partition(|partition| partition.stretch().first() < *hashes.start());
-        let behind: Vec<_> = others.into_iter().filter(|partition| !stretch.has(partition.stretch().first())).collect();
+            self.partitions().partition(|partition| partition.hash_range().first() < *hashes.start());
+        let behind: Vec<_> =
+            others.into_iter().filter(|partition| !hash_range.has(partition.hash_range().first())).collect();
         let mut superseded = Vec::new();
         for (until, run) in self.deltas.ends().take_while(|(until, _)| *until <= merged_until) {
             let needs = |partition: &&&Arc<Partition>| partition.merged_until() < until && !bug!(PunchNeighbour);
-            let blocks_of = |partition: &&Arc<Partition>| run.blocks_of(&partition.stretch().hashes());
+            let blocks_of = |partition: &&Arc<Partition>| run.blocks_of(&partition.hash_range().hashes());
             let mut blocks = run.blocks_of(&hashes);
             // Fences are not exact, so adjacent partitions have blocks in common, and small partitions may lie in one
             // block.
@@ -273,14 +274,14 @@ impl Runs {
         parts: &[PartitionSpec<Arc<Run>>],
         merged_until: u64,
     ) -> Runs {
-        let comes = |stretch: &HashRange| parts.iter().any(|(part, _)| stretch.has(part.first()));
+        let comes = |hash_range: &HashRange| parts.iter().any(|(part, _)| hash_range.has(part.first()));
         let mut partitions: Vec<_> =
-            self.partitions().filter(|partition| !comes(&partition.stretch())).cloned().collect();
-        for (stretch, base) in parts {
-            let fresh = Partition::new(*stretch, base.clone(), merged_until);
+            self.partitions().filter(|partition| !comes(&partition.hash_range())).cloned().collect();
+        for (hash_range, base) in parts {
+            let fresh = Partition::new(*hash_range, base.clone(), merged_until);
             partitions.push(Arc::new(fresh.over(environment, self.deltas.clone())));
         }
-        partitions.sort_by_key(|partition| partition.stretch().first());
+        partitions.sort_by_key(|partition| partition.hash_range().first());
         Runs::of(partitions, self.deltas.clone()).without_folded()
     }
 

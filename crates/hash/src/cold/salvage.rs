@@ -97,17 +97,19 @@ impl RunSalvage {
     /// Errors of `visit`.
     pub(crate) fn each(
         &mut self,
-        stretches: &[HashRange],
+        hash_ranges: &[HashRange],
         hash_of: &HashOf<'_>,
         visit: &mut dyn FnMut(Entry<'_>) -> Result<()>,
     ) -> Result<Seen> {
-        let own = self.kind.map_or(HashRange::ALL, RunKind::stretch);
+        let own = self.kind.map_or(HashRange::ALL, RunKind::hash_range);
         let parts: Vec<(&[HashRange], Range<u32>)> = match &self.run {
-            Some(run) => stretches.chunks(1).map(|stretch| (stretch, run.blocks_of(&stretch[0].hashes()))).collect(),
-            None => vec![(stretches, 0..self.blocks)],
+            Some(run) => {
+                hash_ranges.chunks(1).map(|hash_range| (hash_range, run.blocks_of(&hash_range[0].hashes()))).collect()
+            }
+            None => vec![(hash_ranges, 0..self.blocks)],
         };
         let (mut seen, file) = (Seen::default(), self.name.file());
-        for (stretches, blocks) in parts {
+        for (hash_ranges, blocks) in parts {
             for number in blocks {
                 let parsed = match self.read(number, Some(hash_of)) {
                     Ok(parsed) => parsed,
@@ -121,7 +123,7 @@ impl RunSalvage {
                 for entry in parsed.entries() {
                     let entry = entry.map_err(|malformed| malformed.at(file, 0))?;
                     let hash = hash_of(entry.key);
-                    if own.has(hash) && stretches.iter().any(|stretch| stretch.has(hash)) {
+                    if own.has(hash) && hash_ranges.iter().any(|hash_range| hash_range.has(hash)) {
                         visit(entry)?;
                     }
                 }

@@ -40,8 +40,8 @@ struct Window<'r> {
 }
 
 /// Pages to read for the tags of a delta in a hash range, if these are where they should be.
-pub(super) fn pages_of(run: &Run, stretch: HashRange) -> u64 {
-    let pages = Window::new(run, 0, stretch).pages;
+pub(super) fn pages_of(run: &Run, hash_range: HashRange) -> u64 {
+    let pages = Window::new(run, 0, hash_range).pages;
     pages.end - pages.start
 }
 
@@ -49,8 +49,9 @@ pub(super) fn pages_of(run: &Run, stretch: HashRange) -> u64 {
 ///
 /// # Errors
 /// If tags are damaged or cannot be read, or there is no memory for them.
-pub(super) fn read_tags(environment: &Environment, stretch: HashRange, runs: &[&Run]) -> Result<Vec<Tags>> {
-    let mut windows: Vec<_> = runs.iter().enumerate().map(|(number, run)| Window::new(run, number, stretch)).collect();
+pub(super) fn read_tags(environment: &Environment, hash_range: HashRange, runs: &[&Run]) -> Result<Vec<Tags>> {
+    let mut windows: Vec<_> =
+        runs.iter().enumerate().map(|(number, run)| Window::new(run, number, hash_range)).collect();
     let mut read: Vec<Option<Tags>> = runs.iter().map(|_| None).collect();
     let mut queue = environment.storage.queue()?;
     while !windows.is_empty() {
@@ -59,8 +60,8 @@ pub(super) fn read_tags(environment: &Environment, stretch: HashRange, runs: &[&
         for window in windows {
             let (run, number, margin) = (window.run, window.number, window.margin);
             let tags = window.parse()?;
-            if tags.lacks(stretch, run.tag_count()).contains(&true) {
-                wider.push(Window::around(run, number, stretch, margin.saturating_mul(WIDER)));
+            if tags.lacks(hash_range, run.tag_count()).contains(&true) {
+                wider.push(Window::around(run, number, hash_range, margin.saturating_mul(WIDER)));
             } else {
                 read[number] = Some(tags);
             }
@@ -105,15 +106,15 @@ impl Run {
 }
 
 impl<'r> Window<'r> {
-    fn new(run: &'r Run, number: usize, stretch: HashRange) -> Window<'r> {
-        Window::around(run, number, stretch, DEVIATIONS * (run.tag_count().isqrt() / 2 + 1))
+    fn new(run: &'r Run, number: usize, hash_range: HashRange) -> Window<'r> {
+        Window::around(run, number, hash_range, DEVIATIONS * (run.tag_count().isqrt() / 2 + 1))
     }
 
-    fn around(run: &'r Run, number: usize, stretch: HashRange, margin: u64) -> Window<'r> {
+    fn around(run: &'r Run, number: usize, hash_range: HashRange, margin: u64) -> Window<'r> {
         let (count, form) = (run.tag_count(), run.tags_form());
         let below = |hash: u64| ((u128::from(hash) * u128::from(count)) >> u64::BITS) as u64;
-        let first = below(*stretch.hashes().start()).saturating_sub(margin);
-        let end = below(*stretch.hashes().end()).saturating_add(1).saturating_add(margin).min(count);
+        let first = below(*hash_range.hashes().start()).saturating_sub(margin);
+        let end = below(*hash_range.hashes().end()).saturating_add(1).saturating_add(margin).min(count);
         let pages = match form {
             // The tags have a single checksum, so all of them have to be read.
             TagsForm::Whole(_) => 0..form.pages(count),

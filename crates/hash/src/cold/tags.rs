@@ -139,8 +139,8 @@ impl Tags {
     }
 
     /// Number of tags in a hash range.
-    pub(super) fn count_of(&self, stretch: HashRange) -> u64 {
-        let of = self.of(stretch);
+    pub(super) fn count_of(&self, hash_range: HashRange) -> u64 {
+        let of = self.of(hash_range);
         of.end - of.start
     }
 
@@ -161,15 +161,15 @@ impl Tags {
     }
 
     /// The numbers of the tags in memory that lie in a hash range.
-    pub(super) fn of(&self, stretch: HashRange) -> Range<u64> {
-        self.position(|tag| tag < stretch.first())..self.position(|tag| tag <= stretch.last())
+    pub(super) fn of(&self, hash_range: HashRange) -> Range<u64> {
+        self.position(|tag| tag < hash_range.first())..self.position(|tag| tag <= hash_range.last())
     }
 
     /// Whether tags before those in memory may lie in a hash range, and tags behind them, if there are `count` in all.
-    pub(super) fn lacks(&self, stretch: HashRange, count: u64) -> [bool; 2] {
+    pub(super) fn lacks(&self, hash_range: HashRange, count: u64) -> [bool; 2] {
         let Range { start, end } = self.here;
-        let before = start > 0 && (start == end || self.get(start) >= stretch.first());
-        let behind = end < count && (start == end || self.get(end - 1) <= stretch.last());
+        let before = start > 0 && (start == end || self.get(start) >= hash_range.first());
+        let behind = end < count && (start == end || self.get(end - 1) <= hash_range.last());
         [before, behind]
     }
 

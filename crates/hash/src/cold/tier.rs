@@ -68,7 +68,7 @@ impl Tier {
     /// Registers the merge of a partition, which was published with this log record: the blocks of deltas that it
     /// supersedes are punched later.
     pub fn finish_merge(&self, partition: &Partition, record: Seq) {
-        let blocks = self.runs().superseded(partition.stretch());
+        let blocks = self.runs().superseded(partition.hash_range());
         self.punches.lock().push(&blocks, partition.readers(), record);
     }
 

@@ -83,7 +83,7 @@ impl RunWriter {
     /// exceeded, or a base gets a tombstone: the record would be lost.
     pub fn push(&mut self, hash: u64, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         assert!((self.last.0, &*self.last.1) < (hash, key), "a record of a run is out of order");
-        assert!(self.header.kind.stretch().has(hash), "a record of a run belongs to another partition");
+        assert!(self.header.kind.hash_range().has(hash), "a record of a run belongs to another partition");
         if !self.block.push(hash, key, value) {
             self.end_block()?;
             assert!(self.block.push(hash, key, value), "a record is larger than a block");

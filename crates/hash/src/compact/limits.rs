@@ -112,9 +112,9 @@ impl CompactionLimits {
 
     /// Whether a partition is halved when it is merged. Once some partitions are halved, the others follow.
     pub(super) fn halves(&self, runs: &Runs, partition: &Partition) -> bool {
-        let bits = runs.partitions().map(|partition| partition.stretch().bits());
+        let bits = runs.partitions().map(|partition| partition.hash_range().bits());
         let (least, most) = bits.fold((u8::MAX, 0), |(least, most), bits| (least.min(bits), most.max(bits)));
         let mean = runs.base_bytes() / runs.partitions().count() as u64;
-        partition.stretch().bits() == least && (most > least || mean > self.largest_base)
+        partition.hash_range().bits() == least && (most > least || mean > self.largest_base)
     }
 }

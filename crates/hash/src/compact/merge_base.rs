@@ -51,24 +51,24 @@ impl Compactor<'_> {
         }
         // The partition that was merged longest ago: partitions are merged in rotation.
         let next = runs.partitions().min_by_key(|partition| partition.merged_until()).expect("there is a partition");
-        let halves = next.stretch().halves().filter(|_| self.limits.halves(&runs, next));
-        let stretches = halves.map_or_else(|| vec![next.stretch()], Vec::from);
-        self.merge_into_base(next, &stretches, runs.deltas().until())?;
+        let halves = next.hash_range().halves().filter(|_| self.limits.halves(&runs, next));
+        let hash_ranges = halves.map_or_else(|| vec![next.hash_range()], Vec::from);
+        self.merge_into_base(next, &hash_ranges, runs.deltas().until())?;
         Ok(true)
     }
 
-    /// Writes a base for each of `stretches`, which together are the whole partition, from its base and all current
+    /// Writes a base for each of `hash_ranges`, which together are the whole partition, from its base and all current
     /// deltas, which end at `until`.
-    fn merge_into_base(&self, partition: &Arc<Partition>, stretches: &[HashRange], until: u64) -> Result<()> {
+    fn merge_into_base(&self, partition: &Arc<Partition>, hash_ranges: &[HashRange], until: u64) -> Result<()> {
         let mut unpublished = UnpublishedFiles::new(self.environment);
         let mut left_out = self.hash.chains.reports.left_out();
-        let write = |stretch: &HashRange| {
-            Ok((*stretch, self.write_base(partition, *stretch, &mut unpublished, &mut left_out)?))
+        let write = |hash_range: &HashRange| {
+            Ok((*hash_range, self.write_base(partition, *hash_range, &mut unpublished, &mut left_out)?))
         };
-        let parts: Vec<PartitionSpec<Arc<Run>>> = stretches.iter().map(write).collect::<Result<_>>()?;
+        let parts: Vec<PartitionSpec<Arc<Run>>> = hash_ranges.iter().map(write).collect::<Result<_>>()?;
         unpublished.sync()?;
-        let deleted = named(partition.stretch(), partition.base());
-        let added = parts.iter().map(|(stretch, base)| named(*stretch, base.as_ref())).collect();
+        let deleted = named(partition.hash_range(), partition.base());
+        let added = parts.iter().map(|(hash_range, base)| named(*hash_range, base.as_ref())).collect();
         let change = ManifestEdit::MergeIntoBase { deleted, added, merged_until: Address::new(until) };
         let changing = self.hash.cold.change();
         let before = changing.runs();
@@ -85,14 +85,14 @@ impl Compactor<'_> {
     fn write_base(
         &self,
         partition: &Partition,
-        stretch: HashRange,
+        hash_range: HashRange,
         unpublished: &mut UnpublishedFiles<'_>,
         left_out: &mut LeftOut,
     ) -> Result<Option<Arc<Run>>> {
         let runs: Vec<_> = partition.runs().collect();
         let block = self.block_for(&runs);
-        let mut writer = RunWriter::create(self.environment, self.install.name()?, RunKind::Base(stretch), block)?;
-        self.union(runs, stretch, left_out, |hash, key, value| match value {
+        let mut writer = RunWriter::create(self.environment, self.install.name()?, RunKind::Base(hash_range), block)?;
+        self.union(runs, hash_range, left_out, |hash, key, value| match value {
             Some(_) => writer.push(hash, key, value),
             None => Ok(()),
         })?;
@@ -106,11 +106,11 @@ impl Compactor<'_> {
     pub(super) fn union(
         &self,
         runs: Vec<Arc<Run>>,
-        stretch: HashRange,
+        hash_range: HashRange,
         left_out: &mut LeftOut,
         take: impl FnMut(u64, &[u8], Option<&[u8]>) -> Result<()>,
     ) -> Result<()> {
-        let hashes = stretch.hashes();
+        let hashes = hash_range.hashes();
         let windows = self.windows(&runs, &hashes)?;
         let hash_of = |key: &[u8]| self.hash.chains.key(key).hash;
         let cursors =
@@ -145,6 +145,6 @@ impl Compactor<'_> {
 }
 
 /// A partition as the structure names it.
-fn named(stretch: HashRange, base: Option<&Arc<Run>>) -> structure::PartitionEntry {
-    structure::PartitionEntry { stretch, base: base.map(|base| base.name().into()) }
+fn named(hash_range: HashRange, base: Option<&Arc<Run>>) -> structure::PartitionEntry {
+    structure::PartitionEntry { hash_range, base: base.map(|base| base.name().into()) }
 }

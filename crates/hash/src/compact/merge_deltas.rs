@@ -57,7 +57,7 @@ impl Compactor<'_> {
         for partition in runs.partitions() {
             let counting = deleted.iter().zip(&ends).filter(|(_, (_, until))| *until > partition.merged_until());
             let counting = counting.map(|(run, _)| run.clone()).rev().collect();
-            self.union(counting, partition.stretch(), left_out, |hash, key, value| writer.push(hash, key, value))?;
+            self.union(counting, partition.hash_range(), left_out, |hash, key, value| writer.push(hash, key, value))?;
         }
         let merged = writer.finish()?;
         merged.iter().for_each(|(run, _)| unpublished.push(run));

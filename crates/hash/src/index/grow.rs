@@ -14,7 +14,7 @@ use super::{Index, Tables, table::Table};
 /// one entry of eight. With a smaller value, an index that has just grown takes twice the memory for as many entries.
 const CROWDED: u64 = 7;
 /// Buckets that are split under one pin.
-const STRETCH: u64 = 16;
+const BUCKETS_PER_PIN: u64 = 16;
 
 impl Table {
     /// Number of entries from which the table is crowded.
@@ -54,8 +54,8 @@ impl Index {
             self.crowded.store(entries + entries / 8 + 1, Ordering::Relaxed);
             return false;
         };
-        for first in (0..buckets).step_by(STRETCH as usize) {
-            self.split(first..buckets.min(first + STRETCH));
+        for first in (0..buckets).step_by(BUCKETS_PER_PIN as usize) {
+            self.split(first..buckets.min(first + BUCKETS_PER_PIN));
         }
         self.end_growth();
         true

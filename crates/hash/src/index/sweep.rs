@@ -12,7 +12,7 @@ use super::{
 use crate::log::{Address, Link};
 
 /// Buckets that are swept under one pin.
-const STRETCH: usize = 64;
+const BUCKETS_PER_PIN: usize = 64;
 
 impl Index {
     /// Frees the entries of chains without a record in the log or in the read cache: entries without a link, and
@@ -22,7 +22,7 @@ impl Index {
         let mut from = Some(0);
         while let Some(hash) = from {
             let pin = self.domain.pin();
-            from = (0..STRETCH).try_fold(hash, |hash, _| self.sweep_bucket(hash, clearable, &pin));
+            from = (0..BUCKETS_PER_PIN).try_fold(hash, |hash, _| self.sweep_bucket(hash, clearable, &pin));
         }
     }
 

@@ -57,13 +57,13 @@ impl Salvage<'_, '_> {
         let HashManifest { partitions, deltas, segments, begin, durable, .. } = &known.structure;
         for part in partitions.iter().map(|partition| partition.part) {
             if let Some(base) = part.base {
-                self.run(base.number, Some(base.birth), &[part.stretch])?;
+                self.run(base.number, Some(base.birth), &[part.hash_range])?;
             }
         }
         for delta in deltas {
             let counts = partitions.iter().filter(|partition| partition.merged_until < delta.until);
-            let stretches: Vec<HashRange> = counts.map(|partition| partition.part.stretch).collect();
-            self.run(delta.file.number, Some(delta.file.birth), &stretches)?;
+            let hash_ranges: Vec<HashRange> = counts.map(|partition| partition.part.hash_range).collect();
+            self.run(delta.file.number, Some(delta.file.birth), &hash_ranges)?;
         }
         for segment in segments {
             self.segment(segment, (*begin, *durable), known.has_durable)?;
@@ -114,7 +114,7 @@ impl Salvage<'_, '_> {
     }
 
     /// Reads the records of a run within some hash ranges.
-    fn run(&mut self, number: u32, birth: Option<u64>, stretches: &[HashRange]) -> Result<()> {
+    fn run(&mut self, number: u32, birth: Option<u64>, hash_ranges: &[HashRange]) -> Result<()> {
         let file = FileId::Table { keyspace: self.keyspace, number };
         let Some(said) = self.findings.problems.survive(FirstPage::read(self.environment, file))? else {
             self.findings.doubtful.add((Vec::new(), None));
@@ -124,7 +124,7 @@ impl Salvage<'_, '_> {
         let mut remains = RunSalvage::open(self.environment, name, said)?;
         remains.problem.iter().for_each(|problem| self.findings.problems.add(problem));
         let hash_of = |key: &[u8]| Key::new(key, name.database).hash;
-        let seen = remains.each(stretches, &hash_of, &mut |entry| (self.visit)(entry.key, entry.value))?;
+        let seen = remains.each(hash_ranges, &hash_of, &mut |entry| (self.visit)(entry.key, entry.value))?;
         self.findings.pages += seen.whole + seen.lost;
         self.findings.damaged += seen.lost;
         if let Some(error) = seen.error {

@@ -14,7 +14,7 @@ pub(crate) fn push_segment(w: &mut Writer, segment: LogFile) {
 }
 
 pub(crate) fn push_part(w: &mut Writer, part: PartitionEntry) {
-    w.u8(part.stretch.bits()).u8(part.stretch.number());
+    w.u8(part.hash_range.bits()).u8(part.hash_range.number());
     FileRef::encode(part.base, w);
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn segment(r: &mut Reader<'_>) -> Result<LogFile, Malformed> {
 
 pub(crate) fn part(r: &mut Reader<'_>) -> Result<PartitionEntry, Malformed> {
     match HashRange::new(r.u8()?, r.u8()?) {
-        Some(stretch) => Ok(PartitionEntry { stretch, base: FileRef::decode(r)? }),
+        Some(hash_range) => Ok(PartitionEntry { hash_range, base: FileRef::decode(r)? }),
         None => r.fail("there is no such partition"),
     }
 }

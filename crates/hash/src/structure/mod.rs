@@ -50,7 +50,7 @@ impl LogFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionEntry {
     /// The hash range.
-    pub stretch: HashRange,
+    pub hash_range: HashRange,
     /// The base.
     pub base: Option<FileRef>,
 }
@@ -94,7 +94,7 @@ impl HashManifest {
     /// The structure of an empty keyspace.
     pub fn new(index_bits: u8) -> HashManifest {
         let all =
-            Partition { part: PartitionEntry { stretch: HashRange::ALL, base: None }, merged_until: Address::FIRST };
+            Partition { part: PartitionEntry { hash_range: HashRange::ALL, base: None }, merged_until: Address::FIRST };
         HashManifest {
             index_bits,
             begin: Address::FIRST,
@@ -162,9 +162,9 @@ impl HashManifest {
 
     fn check_partitions(&self) -> Result<(), InvalidEdit> {
         let mut next = 0;
-        for Partition { part: PartitionEntry { stretch, .. }, merged_until } in &self.partitions {
-            let size = 1_u32 << (MAX_PARTITION_BITS - stretch.bits());
-            if u32::from(stretch.number()) * size != next {
+        for Partition { part: PartitionEntry { hash_range, .. }, merged_until } in &self.partitions {
+            let size = 1_u32 << (MAX_PARTITION_BITS - hash_range.bits());
+            if u32::from(hash_range.number()) * size != next {
                 return Err("the partitions do not follow each other");
             }
             if *merged_until > self.begin {

@@ -53,7 +53,7 @@ fn trap_05_no_file_goes_before_its_record_is_synced() {
     for made in [first, table(delta), table(base), table(next_base)] {
         disk.create(made, Access::Direct).unwrap();
     }
-    let (end, all) = (Address::FIRST.plus(SEGMENT), |base| PartitionEntry { stretch: HashRange::ALL, base });
+    let (end, all) = (Address::FIRST.plus(SEGMENT), |base| PartitionEntry { hash_range: HashRange::ALL, base });
     files
         .install(&ManifestEdit::Segment(LogFile { file: segment, from: Address::FIRST, bytes: SEGMENT }), &mut || ())
         .unwrap();

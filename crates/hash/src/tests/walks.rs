@@ -135,7 +135,7 @@ fn a_walk_beside_writes_misses_nothing_and_gives_nothing_twice() {
 
 /// A walk is held at a page. Meanwhile the record below it moves to the log's end, and BEGIN passes it.
 #[test]
-fn a_walk_that_a_truncation_passes_does_its_stretch_again() {
+fn a_walk_that_a_truncation_passes_does_its_range_again() {
     let crowd = &crowds(2)[0];
     let fixture = Fixture::new(4, Sizes { bucket_bits: 0, frames: 16, copies: 0 });
     fixture.write(&crowd[0], Some(b"wanted"));

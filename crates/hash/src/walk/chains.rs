@@ -38,11 +38,11 @@ impl Collector<'_> {
 
     /// Collects the records in memory. Returns BEGIN from before, and the addresses at which chains go on on disk.
     fn collect_memory(&mut self) -> (Address, BinaryHeap<Address>) {
-        let (hash, stretch) = (self.hash, self.stretch);
+        let (hash, range) = (self.hash, self.range);
         let (pin, begin) = (hash.chains.domain.pin(), hash.chains.log.bounds().begin());
         let (mut links, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
-        let mut bucket = Some(*stretch.start());
-        while let Some(first) = bucket.filter(|first| stretch.contains(first)) {
+        let mut bucket = Some(*range.start());
+        while let Some(first) = bucket.filter(|first| range.contains(first)) {
             bucket = hash.chains.index.links(first, &mut links, &pin).checked_add(1);
         }
         let mut ends = BinaryHeap::new();
@@ -88,7 +88,7 @@ impl Collector<'_> {
     fn collect_record(&mut self, address: Address, kind: HeaderKind, (key, value): RecordRef<'_>) {
         let hash = self.hash.chains.key(key).hash;
         // A bucket may have more hashes than the range.
-        if self.stretch.contains(&hash) {
+        if self.range.contains(&hash) {
             self.records.push(hash, address.get(), key, (kind == HeaderKind::Value).then_some(value));
         }
     }

@@ -65,7 +65,7 @@ impl HashCursor {
     }
 
     /// The range that begins with a hash: some buckets, or a part of them if the runs have many blocks there.
-    fn stretch(&self, first: u64, Extent { buckets, blocks }: Extent) -> Hashes {
+    fn range(&self, first: u64, Extent { buckets, blocks }: Extent) -> Hashes {
         let mut last = self.hash.chains.index.last_of(first, buckets, &self.hash.chains.domain.pin());
         let runs = self.hash.cold.runs();
         while last > first && runs.blocks_of(&(first..=last)) > blocks {
@@ -77,10 +77,10 @@ impl HashCursor {
     fn load(&mut self, first: u64) -> Result<()> {
         self.given = 0;
         let extent = self.extent();
-        let stretch = self.stretch(first, extent);
-        let mut collector = Collector { hash: &self.hash, stretch: &stretch, records: &mut self.records };
+        let range = self.range(first, extent);
+        let mut collector = Collector { hash: &self.hash, range: &range, records: &mut self.records };
         while !collector.collect()? {}
-        self.next = stretch.end().checked_add(1);
+        self.next = range.end().checked_add(1);
         self.records.keep_newest();
         Ok(())
     }
@@ -114,7 +114,7 @@ impl contract::UnorderedCursor for HashCursor {
 /// Collects the records of a range.
 struct Collector<'c> {
     hash: &'c Hash,
-    stretch: &'c Hashes,
+    range: &'c Hashes,
     records: &'c mut Records,
 }
 

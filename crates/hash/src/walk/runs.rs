@@ -18,7 +18,7 @@ impl Collector<'_> {
         let hash = self.hash;
         let hash_of = |key: &[u8]| hash.chains.key(key).hash;
         let mut window = None;
-        for (partition, hashes) in runs.partitions_of(self.stretch) {
+        for (partition, hashes) in runs.partitions_of(self.range) {
             let ages = (0..=YOUNGEST).rev();
             let there = partition.runs().zip(ages).filter(|(run, _)| !run.blocks_of(&hashes).is_empty());
             for (run, age) in there {

@@ -26,7 +26,7 @@ fn key(number: u32) -> Vec<u8> {
     [&b"key "[..], &number.to_be_bytes()].concat()
 }
 
-/// Writes keys to several runs and memtables. Half of the keys are in deleted stretches.
+/// Writes keys to several runs and memtables. Half of the keys are in deleted ranges.
 fn settled(fixture: &Fixture, random: &mut SmallRng) -> Said {
     let mut said = Said::new();
     for round in 0..3 {

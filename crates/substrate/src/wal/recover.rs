@@ -240,7 +240,7 @@ impl Wal {
         let read: Vec<Segment> = walk.entered().cloned().collect();
         drop(walk);
         let is_clean = replay.clean && used <= replay.incarnation && end == replay.from;
-        let stretch = ReplayRange { segments: read.clone(), from: replay.from, end, is_clean };
+        let replay_range = ReplayRange { segments: read.clone(), from: replay.from, end, is_clean };
         let end = if bug!(ReuseSequence) { replay.from } else { end };
         self.keep(&read, found);
         self.ends_at(end, used);
@@ -253,25 +253,25 @@ impl Wal {
                 begun => begun.map(drop)?,
             }
         }
-        Ok(stretch)
+        Ok(replay_range)
     }
 
-    /// Passes every record of `stretch` to `on_record`, in order. Meanwhile the log may be appended to and synced, but
+    /// Passes every record of `replay_range` to `on_record`, in order. Meanwhile the log may be appended to and synced, but
     /// not truncated.
     ///
     /// # Errors
     /// `Corruption` if a record has changed since it was found.
-    pub fn replay(&self, stretch: &ReplayRange, on_record: &mut OnRecord<'_>) -> Result<()> {
-        if stretch.from == stretch.end {
+    pub fn replay(&self, replay_range: &ReplayRange, on_record: &mut OnRecord<'_>) -> Result<()> {
+        if replay_range.from == replay_range.end {
             return Ok(());
         }
-        let mut walk = Walk::new(&stretch.segments, 0, &self.memory)?;
-        let end = walk.run(stretch.from, stretch.end, on_record)?;
-        if end < stretch.end {
+        let mut walk = Walk::new(&replay_range.segments, 0, &self.memory)?;
+        let end = walk.run(replay_range.from, replay_range.end, on_record)?;
+        if end < replay_range.end {
             let place = walk.place();
             return Err(Error::corruption(place.file, place.offset, "a log record is not what it was a moment ago"));
         }
-        stretch.segments.iter().for_each(|segment| segment.file.forget(0, segment.header.bytes));
+        replay_range.segments.iter().for_each(|segment| segment.file.forget(0, segment.header.bytes));
         Ok(())
     }
 

@@ -74,8 +74,8 @@ impl Fixture {
     pub(crate) fn recover(&self, options: WalOptions, replay: Replay) -> Result<(Arc<Wal>, Vec<Seen>)> {
         let wal = self.open(DATABASE, options)?;
         let (mut seen, mut again) = (Vec::new(), Vec::new());
-        let stretch = wal.recover(replay, &mut |seq, record| see(seq, record, &mut seen))?;
-        wal.replay(&stretch, &mut |seq, record| see(seq, record, &mut again))?;
+        let replay_range = wal.recover(replay, &mut |seq, record| see(seq, record, &mut seen))?;
+        wal.replay(&replay_range, &mut |seq, record| see(seq, record, &mut again))?;
         assert_eq!(seen, again, "the log is the same the second time");
         Ok((wal, seen))
     }

@@ -175,7 +175,7 @@ fn a_hash_history() -> Vec<u8> {
     let file = |number: u32| FileRef { number, birth: u64::from(number) << 32 };
     let page = |number: u64| Address::new(number * PAGE as u64);
     let part = |bits, number, base: Option<u32>| PartitionEntry {
-        stretch: HashRange::new(bits, number).unwrap(),
+        hash_range: HashRange::new(bits, number).unwrap(),
         base: base.map(file),
     };
     let compact = |added, begin| HashChange::Compact {

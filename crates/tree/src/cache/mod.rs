@@ -50,7 +50,7 @@ pub(crate) use self::{
     hash::KeyHash,
     request::{Applied, CacheKeyspace, Purpose},
     stats::CacheStats,
-    write_out::{DirtyOverlay, Stretch},
+    write_out::{DirtyOverlay, KeySpan},
 };
 
 /// Budget that one shard serves, in bytes; and the least budget of a shard while there are at most [`FEW`] shards, so

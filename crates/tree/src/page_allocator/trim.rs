@@ -17,7 +17,7 @@ const LOW: u32 = 48;
 /// Pages that are always kept free: an eighth of a MiB.
 const FLOOR: u32 = 32;
 /// Most pieces that are punched at a time, while the file cannot grow: 64 MiB.
-const STRETCH: u32 = 4096;
+const MAX_PUNCHED_PIECES: u32 = 4096;
 
 impl State {
     /// Number of pieces to return: those that are free, or out of use but may still take disk space, beyond the
@@ -83,7 +83,7 @@ impl PageAllocator {
             let _alone = self.growth.lock();
             let pieces = {
                 let mut state = self.state.lock();
-                let most = state.spare_pieces().min(STRETCH);
+                let most = state.spare_pieces().min(MAX_PUNCHED_PIECES);
                 state.withdraw(most, &mut below)
             };
             let Some(pieces) = pieces else { return Ok(()) };

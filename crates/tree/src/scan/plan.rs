@@ -8,7 +8,7 @@ use ecotone_substrate::Result;
 use super::{
     super::{
         Tree,
-        cache::{DirtyOverlay, Stretch},
+        cache::{DirtyOverlay, KeySpan},
         index::{PagePair, Snapshot},
         store::{ABOVE_ALL, PageMismatch},
     },
@@ -28,8 +28,8 @@ pub(super) struct PlannedPage {
 }
 
 impl PlannedPage {
-    fn stretch(&self) -> Stretch {
-        Stretch { lower: self.lower.clone(), upper: self.upper.clone() }
+    fn span(&self) -> KeySpan {
+        KeySpan { lower: self.lower.clone(), upper: self.upper.clone() }
     }
 
     /// Whether the range is not empty, as in a sound index.
@@ -124,7 +124,7 @@ pub(super) fn next_pages(
     pages.truncate(affordable(&pages, width.requests));
     let mut left = width.dirty;
     for number in 0..pages.len() {
-        let dirty = tree.cache.peek(&pages[number].stretch(), rest, direction, left);
+        let dirty = tree.cache.peek(&pages[number].span(), rest, direction, left);
         let is_cut = dirty.limit.is_some();
         if is_cut && number > 0 {
             // The page comes first in the next read.

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Sub-ranges of the taxa that convert in turn: half of them become pages while the others become tables again.
-const STRETCHES: usize = 8;
+const RANGES: usize = 8;
 
 /// The observed conversions, as bits; the content of a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -75,10 +75,10 @@ pub(crate) fn change(
         return Ok(());
     }
     for turn in (0..).take_while(|_| !stop.load(Ordering::Relaxed)) {
-        let stretch = turn % STRETCHES;
+        let range = turn % RANGES;
         // The neighbouring sub-range gets the opposite hint.
-        let hint = if (turn / STRETCHES + stretch).is_multiple_of(2) { Hint::ReadMostly } else { Hint::WriteMostly };
-        let bounds = [stretch, stretch + 1].map(|end| bound(keys, end));
+        let hint = if (turn / RANGES + range).is_multiple_of(2) { Hint::ReadMostly } else { Hint::WriteMostly };
+        let bounds = [range, range + 1].map(|end| bound(keys, end));
         taxa.hint(bounds[0]..bounds[1], hint)?;
         scan(taxa, keyspaces, bounds)?;
         tell(look.at(taxa))?;
@@ -87,8 +87,8 @@ pub(crate) fn change(
 }
 
 /// The start of a sub-range.
-fn bound(keys: &KeyBits, stretch: usize) -> [u8; 8] {
-    let index = (keys.len() * stretch / STRETCHES).min(keys.len() - 1);
+fn bound(keys: &KeyBits, range: usize) -> [u8; 8] {
+    let index = (keys.len() * range / RANGES).min(keys.len() - 1);
     keys.key(index).to_be_bytes()
 }
 

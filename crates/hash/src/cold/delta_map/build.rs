@@ -17,16 +17,16 @@ impl DeltaMap {
     /// of deltas.
     pub(in crate::cold) fn build(
         memory: &Memory,
-        stretch: HashRange,
+        hash_range: HashRange,
         buckets: u64,
         ages: &Ages,
         before: Option<&DeltaMap>,
         tags: &[(u8, &Tags)],
     ) -> Result<DeltaMap> {
-        assert!(before.is_none_or(|map| (map.stretch, map.buckets) == (stretch, buckets)));
+        assert!(before.is_none_or(|map| (map.hash_range, map.buckets) == (hash_range, buckets)));
         let lines = buckets.div_ceil(BUCKETS);
         let pages = Pages::zeroed(memory, Component::ColdIndex, (lines as usize * LINE).div_ceil(PAGE))?;
-        let mut map = DeltaMap { stretch, buckets, pages, slots: 0 };
+        let mut map = DeltaMap { hash_range, buckets, pages, slots: 0 };
         let mut source = Source::new(&map, ages, before, tags);
         let mut line = Line::default();
         for number in 0..lines {
@@ -91,7 +91,7 @@ struct Stream<'t> {
     delta: u8,
     tags: &'t Tags,
     left: Range<u64>,
-    stretch: HashRange,
+    hash_range: HashRange,
     buckets: u64,
     /// The next tag's bucket, and its bits in the slot.
     next: Option<(u64, u8)>,
@@ -99,15 +99,15 @@ struct Stream<'t> {
 
 impl<'t> Stream<'t> {
     fn new(map: &DeltaMap, delta: u8, tags: &'t Tags) -> Stream<'t> {
-        let (stretch, buckets) = (map.stretch, map.buckets);
-        let mut stream = Stream { delta, tags, left: tags.of(stretch), stretch, buckets, next: None };
+        let (hash_range, buckets) = (map.hash_range, map.buckets);
+        let mut stream = Stream { delta, tags, left: tags.of(hash_range), hash_range, buckets, next: None };
         stream.advance();
         stream
     }
 
     fn advance(&mut self) {
         let hash = self.left.next().map(|number| self.tags.get(number));
-        self.next = hash.map(|hash| (bucket(self.stretch, self.buckets, hash), tag(hash)));
+        self.next = hash.map(|hash| (bucket(self.hash_range, self.buckets, hash), tag(hash)));
     }
 
     /// Appends the slots of the next bucket.

@@ -40,7 +40,7 @@ pub(super) enum Matches {
 /// The map of one partition.
 #[derive(Debug)]
 pub(super) struct DeltaMap {
-    stretch: HashRange,
+    hash_range: HashRange,
     buckets: u64,
     /// Lines, then slots.
     pages: Pages,
@@ -55,8 +55,8 @@ fn tag(hash: u64) -> u8 {
 
 /// The bucket of a hash. It depends only on bits that tags keep, since maps are built from tags.
 #[inline]
-fn bucket(stretch: HashRange, buckets: u64, hash: u64) -> u64 {
-    stretch.part(upper(hash), buckets)
+fn bucket(hash_range: HashRange, buckets: u64, hash: u64) -> u64 {
+    hash_range.part(upper(hash), buckets)
 }
 
 /// Buckets for a partition whose deltas will have `records` records.
@@ -83,7 +83,7 @@ impl DeltaMap {
     /// The slots of deltas that may have keys of this hash.
     #[inline]
     pub(super) fn matches(&self, hash: u64) -> Matches {
-        match self.range(bucket(self.stretch, self.buckets, hash)) {
+        match self.range(bucket(self.hash_range, self.buckets, hash)) {
             Some(slots) => Matches::Slots(slots, tag(hash)),
             None => Matches::All,
         }

@@ -137,19 +137,19 @@ fn a_slot_that_says_something_else_is_noticed_in_a_part_of_a_delta() {
     let (disk, records) = original(DELTA);
     let environment = environment(&disk);
     let run = Arc::new(Run::open(&environment, NAME).unwrap());
-    let stretch = HashRange::new(1, 1).unwrap();
-    let of_stretch = records.keys().filter(|(hash, _)| stretch.has(*hash)).count() as u64;
+    let hash_range = HashRange::new(1, 1).unwrap();
+    let of_hash_range = records.keys().filter(|(hash, _)| hash_range.has(*hash)).count() as u64;
     let tags = run.tags(&environment).unwrap();
-    let check = |stretch| run.check_part(&environment, stretch, Some(&tags), &hash, &|_, _| true);
-    let (number, tombstones) = check(stretch).unwrap();
-    assert!(number == of_stretch && of_stretch > 0 && tombstones < number);
+    let check = |hash_range| run.check_part(&environment, hash_range, Some(&tags), &hash, &|_, _| true);
+    let (number, tombstones) = check(hash_range).unwrap();
+    assert!(number == of_hash_range && of_hash_range > 0 && tombstones < number);
     let last = run.blocks() - 1;
     let at = PAGE + last as usize * 1024;
     let mut block = disk.files()[&NAME.file()][at..][..1024].to_vec();
     block[16] ^= 1;
     seal_block(NAME.place(last), &mut block);
     disk.patch(NAME.file(), at as u64, &block);
-    let error = check(stretch).unwrap_err();
+    let error = check(hash_range).unwrap_err();
     assert!(error.to_string().contains("a hash is not that of its key"), "{error}");
     check(HashRange::new(1, 0).unwrap()).unwrap();
 }
@@ -164,7 +164,7 @@ fn a_tag_of_another_record_is_noticed_in_a_part_of_a_delta() {
     for (number, (hash, _)) in records.keys().enumerate() {
         tags.push(&environment.memory, hash ^ u64::from(number == last) << 24).unwrap();
     }
-    let check = |stretch| run.check_part(&environment, stretch, Some(&tags), &hash, &|_, _| true);
+    let check = |hash_range| run.check_part(&environment, hash_range, Some(&tags), &hash, &|_, _| true);
     let error = check(HashRange::new(1, 1).unwrap()).unwrap_err();
     assert!(error.to_string().contains("a tag is not that of its record"), "{error}");
     check(HashRange::new(1, 0).unwrap()).unwrap();

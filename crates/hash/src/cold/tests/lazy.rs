@@ -44,7 +44,7 @@ fn an_opening_reads_headers_and_fences_and_a_search_the_tags_of_its_partition() 
     let pages = |run: &Arc<Run>| run.tags_form().pages(run.records());
     let tags: u64 = runs.deltas().runs().map(pages).sum::<u64>() * PAGE as u64;
     for partition in runs.partitions() {
-        let (before, hash) = (read(&fixture), *partition.stretch().hashes().start());
+        let (before, hash) = (read(&fixture), *partition.hash_range().hashes().start());
         assert!(!is_made(partition));
         let estimate = partition.delta_records();
         partition.prepare().unwrap();
@@ -138,7 +138,7 @@ fn without_memory_for_a_map_all_deltas_are_asked_and_it_is_made_later() {
     let partition = fixture.runs.partition(0).clone();
     let find = |frame: &mut storage::Block| {
         for ((hash, key), expected) in
-            fixture.newest.iter().filter(|((hash, _), _)| partition.stretch().has(*hash)).take(300)
+            fixture.newest.iter().filter(|((hash, _), _)| partition.hash_range().has(*hash)).take(300)
         {
             let mut value = Vec::new();
             let found = partition.find(*hash, key, frame, &mut value).unwrap().then_some(value);

@@ -61,15 +61,15 @@ impl Fixture {
     /// Merges all records of the partition of a hash into its base, or into those of its halves. Meanwhile a delta of
     /// `meanwhile` records comes, if any.
     pub(super) fn merge_into_base(&mut self, hash: u64, halves: bool, meanwhile: usize) {
-        let stretch = self.runs.partition(hash).stretch();
-        let stretches = stretch.halves().filter(|_| halves).map_or_else(|| vec![stretch], Vec::from);
+        let hash_range = self.runs.partition(hash).hash_range();
+        let hash_ranges = hash_range.halves().filter(|_| halves).map_or_else(|| vec![hash_range], Vec::from);
         let living: Records =
             self.newest.iter().filter(|(_, v)| v.is_some()).map(|(k, v)| (k.clone(), v.clone())).collect();
         let (merged_until, mut parts) = (self.until, Vec::new());
-        for stretch in stretches {
-            let (name, kind) = (self.name(), RunKind::Base(stretch));
+        for hash_range in hash_ranges {
+            let (name, kind) = (self.name(), RunKind::Base(hash_range));
             parts.push((
-                stretch,
+                hash_range,
                 write(&self.environment, name, kind, 1024, &living).unwrap().map(|(run, _)| Arc::new(run)),
             ));
         }
@@ -111,7 +111,7 @@ impl Fixture {
     pub(super) fn opened(&self, environment: &Environment) -> Runs {
         let deltas: Vec<_> = self.runs.deltas().runs().map(|run| run.name()).collect();
         let named = |partition: &Arc<Partition>| {
-            ((partition.stretch(), partition.base().map(|base| base.name())), partition.merged_until())
+            ((partition.hash_range(), partition.base().map(|base| base.name())), partition.merged_until())
         };
         let partitions: Vec<_> = self.runs.partitions().map(named).collect();
         Runs::open(environment, &deltas, &partitions).unwrap()
@@ -135,7 +135,7 @@ impl Fixture {
         for key in (0..keys + 100).map(u32::to_be_bytes) {
             let hash = (self.hash_of)(&key);
             let partition = self.runs.partition(hash);
-            assert!(partition.stretch().has(hash));
+            assert!(partition.hash_range().has(hash));
             let mut value = Vec::new();
             let found = partition.find(hash, &key, &mut frame, &mut value).unwrap().then_some(value);
             assert_eq!(found.as_ref(), self.newest.get(&(hash, key.to_vec())).and_then(Option::as_ref));

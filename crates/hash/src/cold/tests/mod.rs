@@ -50,7 +50,7 @@ fn write(
     records: &Records,
 ) -> Result<Option<(Run, Tags)>> {
     let mut writer = RunWriter::create(environment, name, kind, block)?;
-    for ((hash, key), value) in records.iter().filter(|((hash, _), _)| kind.stretch().has(*hash)) {
+    for ((hash, key), value) in records.iter().filter(|((hash, _), _)| kind.hash_range().has(*hash)) {
         writer.push(*hash, key, value.as_deref())?;
     }
     writer.finish()

@@ -62,14 +62,17 @@ fn runs_of_every_length_come_back() {
 }
 
 #[test]
-fn a_base_has_what_is_in_its_stretch() {
+fn a_base_has_what_is_in_its_hash_range() {
     let records = usual(20_000, 0);
     for (bits, number) in [(0, 0), (1, 1), (3, 5), (8, 0), (8, 255)] {
-        let stretch = HashRange::new(bits, number).unwrap();
-        let part: Records =
-            records.iter().filter(|((hash, _), _)| stretch.has(*hash)).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let hash_range = HashRange::new(bits, number).unwrap();
+        let part: Records = records
+            .iter()
+            .filter(|((hash, _), _)| hash_range.has(*hash))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
         assert!((part.len() as f64 / (20_000 >> bits) as f64 - 1.0).abs() < 0.5);
-        round_trip(RunKind::Base(stretch), 1024, &part, &hash);
+        round_trip(RunKind::Base(hash_range), 1024, &part, &hash);
     }
     assert!(HashRange::new(9, 0).is_none() && HashRange::new(3, 8).is_none());
 }

@@ -10,7 +10,7 @@ fn is_in_a_run(fixture: &Fixture, key: &[u8]) -> bool {
     let runs = fixture.hash.cold.runs();
     let mut all = runs
         .partitions()
-        .flat_map(|partition| partition.runs().map(|run| (run, partition.stretch().hashes())).collect::<Vec<_>>());
+        .flat_map(|partition| partition.runs().map(|run| (run, partition.hash_range().hashes())).collect::<Vec<_>>());
     all.any(|(run, hashes)| {
         let window = fixture.environment.memory.lease_essential(Component::Frames, Size::Slab).unwrap();
         let (mut cursor, mut found) = (Cursor::new(run, hashes, window), false);

@@ -63,10 +63,10 @@ fn trap_05_a_merge_leaves_out_what_is_folded_and_may_be_punched() {
 }
 
 #[test]
-fn trap_05_a_stretch_stays_for_who_has_the_list_of_before_a_delta_came() {
+fn trap_05_a_hash_range_stays_for_who_has_the_list_of_before_a_delta_came() {
     let fixture = fixture();
     let partition = fixture.hash.cold.partition(0, &fixture.hash.chains.domain.pin());
-    let (hashes, delta) = (partition.stretch().hashes(), partition.runs().next().unwrap());
+    let (hashes, delta) = (partition.hash_range().hashes(), partition.runs().next().unwrap());
     fixture.set(b"another", b"1");
     fixture.compact().unwrap();
     assert!(fixture.compactor().merge_any_base().unwrap());

@@ -95,7 +95,7 @@ fn trap_08_entries_may_be_freed_when_nobody_is_pinned_who_saw_the_old_begin() {
 
 /// Blocks of deltas are punched when their merge is synced and their readers are gone, not before.
 #[test]
-fn trap_05_a_stretch_is_punched_when_nobody_reads_it_and_the_fold_is_synced() {
+fn trap_05_a_hash_range_is_punched_when_nobody_reads_it_and_the_fold_is_synced() {
     let mut fixture = filled();
     for _ in 0..3 {
         fixture.fold_all().unwrap();
@@ -107,7 +107,7 @@ fn trap_05_a_stretch_is_punched_when_nobody_reads_it_and_the_fold_is_synced() {
     (0..4_000u32).for_each(|key| fixture.set(&key.to_be_bytes(), &[9; 40]));
     fixture.compact().unwrap();
     let partition = fixture.hash.cold.partition(0, &fixture.hash.chains.domain.pin());
-    let (hashes, delta) = (partition.stretch().hashes(), partition.runs().next().unwrap());
+    let (hashes, delta) = (partition.hash_range().hashes(), partition.runs().next().unwrap());
     let mut frame = fixture.frame();
     let mut is_there = || delta.read(delta.blocks_of(&hashes).start, &mut frame).is_ok();
     let punch = || fixture.hash.cold.punch(|record| fixture.journal.is_synced(record)).unwrap();

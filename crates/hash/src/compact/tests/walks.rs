@@ -108,7 +108,7 @@ fn a_tombstone_hides_what_older_runs_have() {
 /// A walk reads a bucket in several ranges where the runs have many records. A range is read when the walk reaches it,
 /// and every block once, except for those at the ends of ranges.
 #[test]
-fn a_walk_reads_a_stretch_at_a_time() {
+fn a_walk_reads_a_range_at_a_time() {
     const KEYS: u32 = 8_000;
     for bucket_bits in [0, 6, 12] {
         let mut fixture = Fixture::with(1, true, Sizes { bucket_bits, frames: 64, copies: 0 });
@@ -121,16 +121,16 @@ fn a_walk_reads_a_stretch_at_a_time() {
         assert!(total > 800 << 10);
         // Windows begin and end at pages.
         let most = (128 + 1) * 1024 + 2 * PAGE;
-        let (mut walk, mut last, mut count, mut stretches) = (HashCursor::new(fixture.hash.clone()), before, 0, 0);
+        let (mut walk, mut last, mut count, mut ranges) = (HashCursor::new(fixture.hash.clone()), before, 0, 0);
         while walk.next().unwrap().is_some() {
             let now = read();
-            let stretch = now - last;
-            assert!(stretch <= most, "{stretch} bytes read for a stretch");
-            (last, count, stretches) = (now, count + 1, stretches + u64::from(stretch > 0));
+            let bytes = now - last;
+            assert!(bytes <= most, "{bytes} bytes read for a range");
+            (last, count, ranges) = (now, count + 1, ranges + u64::from(bytes > 0));
         }
         assert_eq!(count, KEYS);
-        assert!(stretches >= total / (128 << 10), "{stretches} stretches");
-        assert!(last - before <= total + stretches * (1024 + 2 * PAGE), "{} bytes read of {total}", last - before);
+        assert!(ranges >= total / (128 << 10), "{ranges} ranges");
+        assert!(last - before <= total + ranges * (1024 + 2 * PAGE), "{} bytes read of {total}", last - before);
         // The hot log's records of a bucket belong to several ranges of it.
         (0..KEYS).filter(|key| key % 3 == 0).for_each(|key| fixture.set(&key.to_be_bytes(), &[0xee; 90]));
         write_and_evict(&fixture);
@@ -145,7 +145,7 @@ fn a_walk_reads_a_stretch_at_a_time() {
 
 /// A walk waits for a page while compaction takes the next record of the chain; the walk then finds it in the delta.
 #[test]
-fn a_walk_that_a_compaction_passes_does_its_stretch_again() {
+fn a_walk_that_a_compaction_passes_does_its_range_again() {
     let crowd = &crowds(2)[0];
     let fixture = Fixture::with(1, true, Sizes { bucket_bits: 0, frames: 64, copies: 0 });
     fixture.set(&crowd[0], b"goes");

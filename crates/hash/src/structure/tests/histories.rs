@@ -63,13 +63,13 @@ impl History {
         let at = self.random.random_range(0..self.structure.partitions.len());
         let Partition { part: deleted, merged_until } = self.structure.partitions[at];
         let merged_until = self.structure.deltas.last().map_or(merged_until, |delta| delta.until.max(merged_until));
-        let (bits, number) = (deleted.stretch.bits(), deleted.stretch.number());
+        let (bits, number) = (deleted.hash_range.bits(), deleted.hash_range.number());
         let halves = bits < MAX_PARTITION_BITS && self.random.random_bool(0.1);
-        let stretches =
+        let hash_ranges =
             if halves { vec![(bits + 1, 2 * number), (bits + 1, 2 * number + 1)] } else { vec![(bits, number)] };
-        let added = stretches
+        let added = hash_ranges
             .into_iter()
-            .map(|(bits, number)| PartitionEntry { stretch: stretch(bits, number), base: self.some() })
+            .map(|(bits, number)| PartitionEntry { hash_range: hash_range(bits, number), base: self.some() })
             .collect();
         Some(ManifestEdit::MergeIntoBase { deleted, added, merged_until })
     }

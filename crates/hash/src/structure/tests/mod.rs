@@ -13,12 +13,12 @@ fn file(number: u32) -> FileRef {
     FileRef { number, birth: 1 << 32 | u64::from(number) }
 }
 
-fn stretch(bits: u8, number: u8) -> HashRange {
+fn hash_range(bits: u8, number: u8) -> HashRange {
     HashRange::new(bits, number).unwrap()
 }
 
 fn part(bits: u8, number: u8, base: Option<u32>) -> PartitionEntry {
-    PartitionEntry { stretch: stretch(bits, number), base: base.map(file) }
+    PartitionEntry { hash_range: hash_range(bits, number), base: base.map(file) }
 }
 
 fn page(number: u64) -> Address {

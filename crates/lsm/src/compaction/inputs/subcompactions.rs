@@ -73,8 +73,8 @@ pub(crate) fn cuts<'t, 'c, T: TableMeta + 't>(
 fn weights<'t, T: TableMeta + 't>(tables: impl Iterator<Item = &'t Arc<T>>, candidates: &[&[u8]]) -> Vec<u64> {
     let mut weights = vec![0; candidates.len() + 1];
     for table in tables {
-        let stretch_of = |key: &[u8]| candidates.partition_point(|candidate| *candidate <= key);
-        let reached = &mut weights[stretch_of(table.first())..=stretch_of(table.last())];
+        let gap_of = |key: &[u8]| candidates.partition_point(|candidate| *candidate <= key);
+        let reached = &mut weights[gap_of(table.first())..=gap_of(table.last())];
         let each = table.bytes() / reached.len() as u64;
         reached.iter_mut().for_each(|weight| *weight += each);
     }

@@ -99,7 +99,7 @@ fn assert_closed(version: &Version<Fake>, plan: &CompactionPlan<Fake>) {
 /// Trap 12: a plan of a range compaction takes all older tables that overlap its inputs, and has some of the range.
 /// There is a plan only while some of the range is above the last level, so range compaction ends.
 #[test]
-fn trap_12_a_piece_of_a_stretch_is_closed() {
+fn trap_12_a_piece_of_a_range_compaction_is_closed() {
     let mut random = SmallRng::seed_from_u64(7);
     let (mut tops, mut of_several, mut of_all) = (BTreeSet::new(), 0, 0);
     for _ in 0..2000 {
@@ -131,7 +131,11 @@ fn trap_12_a_piece_of_a_stretch_is_closed() {
 
 /// Numbers of the tables of the level above the last that one plan moves down from a range, and of the tables of the
 /// last level that it reads. Each has 100 bytes.
-fn of_stretch(upper: &[(u8, u8)], lower: &[(u8, u8)], (at_once, most): (u64, u64)) -> Option<(Vec<u32>, Vec<u32>)> {
+fn range_compaction(
+    upper: &[(u8, u8)],
+    lower: &[(u8, u8)],
+    (at_once, most): (u64, u64),
+) -> Option<(Vec<u32>, Vec<u32>)> {
     let (mut structure, mut tables) = (LevelManifest::default(), Vec::new());
     for (first, run_id, ranges) in [(200, RunId::at_depth(2), upper), (100, RunId::LAST, lower)] {
         let row: Vec<_> = (first..).zip(ranges).map(|(number, (begin, end))| fake(number, *begin, *end)).collect();
@@ -148,22 +152,26 @@ fn of_stretch(upper: &[(u8, u8)], lower: &[(u8, u8)], (at_once, most): (u64, u64
 
 #[test]
 fn neighbours_go_down_together_if_that_reads_no_more() {
-    let of = |upper: &[_], lower: &[_]| of_stretch(upper, lower, (1000, u64::MAX)).unwrap();
+    let of = |upper: &[_], lower: &[_]| range_compaction(upper, lower, (1000, u64::MAX)).unwrap();
     let row = [(10, 19), (20, 29), (30, 39)];
     assert_eq!(of(&row, &[(5, 15), (16, 31), (32, 40)]), (vec![200, 201, 202], vec![100, 101, 102]));
-    assert_eq!(of_stretch(&row, &row, (400, u64::MAX)), Some((vec![200, 201], vec![100, 101])), "as large as may be");
+    assert_eq!(
+        range_compaction(&row, &row, (400, u64::MAX)),
+        Some((vec![200, 201], vec![100, 101])),
+        "as large as may be"
+    );
     assert_eq!(of(&row, &[(10, 19)]), (vec![200], vec![100]), "others overlap nothing");
     assert_eq!(of(&row, &[(30, 39)]), (vec![200], vec![]), "it overlaps nothing");
     let apart = [(10, 19), (30, 39)];
     assert_eq!(of(&apart, &row), (vec![200], vec![100]), "what lies between them is not read");
-    assert_eq!(of(&[(0, 9), (30, 39)], &row), (vec![201], vec![102]), "beside the stretch");
+    assert_eq!(of(&[(0, 9), (30, 39)], &row), (vec![201], vec![102]), "beside the range");
     let many: Vec<_> = (0..20).map(|key| (key, key)).chain([(30, 39)]).collect();
     assert_eq!(
-        of_stretch(&[(0, 25), (30, 39)], &many, (1000, 300)),
+        range_compaction(&[(0, 25), (30, 39)], &many, (1000, 300)),
         Some((vec![201], vec![120])),
         "of the first one it is too much"
     );
-    assert_eq!(of_stretch(&[(0, 25)], &many, (1000, 300)), None);
+    assert_eq!(range_compaction(&[(0, 25)], &many, (1000, 300)), None);
 }
 
 /// A version of these runs of L0, the oldest first, above a last level of tables of ten keys each. All tables have

@@ -1,4 +1,4 @@
-//! Throttles compactions that no caller waits for: a job sleeps after each stretch of work, the less the higher the
+//! Throttles compactions that no caller waits for: a job sleeps after each piece of work, the less the higher the
 //! compaction debt is (compaction-pace.md, "Compaction throttle").
 
 use std::{mem, time::Duration};

@@ -94,7 +94,7 @@ fn decode(bytes: &[u8]) -> Result<PagedRanges, Malformed> {
 }
 
 /// Checks that fragments begin and end where the model changes.
-fn check_stretches(structure: &LevelManifest, model: &Model) {
+fn check_fragments(structure: &LevelManifest, model: &Model) {
     let paged_ranges = structure.paged_ranges();
     let is_in = |fragment: RangeFragment<'_>, key: usize| {
         let (key, Visibility { superseded_from, has_pages }) = ([key as u8], fragment.visibility);
@@ -153,7 +153,7 @@ fn paged_ranges_are_what_their_edits_make_of_each_key() {
             fitting += usize::from(fits);
             check(&structure, &model);
         }
-        check_stretches(&structure, &model);
+        check_fragments(&structure, &model);
         [RunId::L0(2), RunId::L0(1), RunId::at_depth(12), RunId::LAST]
             .iter()
             .for_each(|run_id| check_ranges(&structure, &model, *run_id));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use ecotone_engine::superseded::SupersededReports;
 use ecotone_substrate::{Seq, memory::Memory};
 
-use super::{Applied, Cache, CacheKeyspace, Purpose, RecordLookup, Stretch};
+use super::{Applied, Cache, CacheKeyspace, KeySpan, Purpose, RecordLookup};
 use crate::dirty::DirtyRecords;
 
 /// A small generator (xorshift*), so that a seed is enough to replay a failure.
@@ -61,8 +61,8 @@ fn space(number: u16) -> CacheKeyspace {
 }
 
 /// All keys.
-fn all() -> Stretch {
-    Stretch::default()
+fn all() -> KeySpan {
+    KeySpan::default()
 }
 
 /// Puts or deletes; false if there is no memory.

@@ -33,15 +33,15 @@ struct Kept {
     /// Keys written again since their write-out began.
     rewritten: BTreeSet<Vec<u8>>,
     /// Records taken for writing, by the lower bound of their page.
-    writing: BTreeMap<Vec<u8>, (DirtyRecords, Stretch)>,
+    writing: BTreeMap<Vec<u8>, (DirtyRecords, KeySpan)>,
 }
 
 impl Kept {
     /// The page of a key.
-    fn page_of(&self, key: &[u8]) -> Stretch {
+    fn page_of(&self, key: &[u8]) -> KeySpan {
         let lower = self.fences.range(..=key.to_vec()).next_back().expect("the first fence is empty").clone();
         let upper = self.fences.range((Bound::Excluded(lower.clone()), Bound::Unbounded)).next().cloned();
-        Stretch { lower, upper }
+        KeySpan { lower, upper }
     }
 
     fn remember(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
@@ -158,7 +158,7 @@ impl Fixture {
     fn begin(&mut self, ks: u16) {
         let below = if self.random.one_in(2) { Seq::MAX } else { self.seq.saturating_sub(500) };
         let from = if self.random.one_in(2) { Vec::new() } else { self.key() };
-        let rest = Stretch { lower: from.clone(), upper: None };
+        let rest = KeySpan { lower: from.clone(), upper: None };
         let next = self.cache.next_dirty(of(ks), &rest, below);
         let space = &mut self.spaces[usize::from(ks)];
         let is_due = |(key, seq): (&Vec<u8>, &Seq)| (below > 0 && (*seq < below || ks > 0)).then(|| key.clone());

@@ -33,9 +33,9 @@ fn key(n: usize) -> Vec<u8> {
 }
 
 /// The keys of a page.
-fn page(number: usize) -> Stretch {
+fn page(number: usize) -> KeySpan {
     let fence = |number: usize| format!("key{:05}", number * EACH).into_bytes();
-    Stretch { lower: fence(number), upper: Some(fence(number + 1)) }
+    KeySpan { lower: fence(number), upper: Some(fence(number + 1)) }
 }
 
 fn number(key: &[u8]) -> usize {
