@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_price_is_of_what_counts_and_of_pages_that_get_some_of_it() {
+    fn the_cost_is_of_what_counts_and_of_pages_that_get_some_of_it() {
         let range_size =
             |bytes, records, pages| RangeSize { bytes, largest_run: bytes, records, pages, page_bytes: pages * 4096 };
         assert_eq!(

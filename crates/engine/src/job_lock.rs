@@ -19,16 +19,16 @@ pub struct JobLock {
 }
 
 /// Holds the job lock until it is dropped.
-#[must_use = "the turn is over when this is dropped"]
+#[must_use = "the lock is released when this is dropped"]
 pub struct JobLockGuard<'a> {
-    turn: &'a JobLock,
+    lock: &'a JobLock,
     _guard: MutexGuard<'a, ()>,
     _held: HeldRank,
 }
 
 impl Drop for JobLockGuard<'_> {
     fn drop(&mut self) {
-        self.turn.taken.store(false, Ordering::SeqCst);
+        self.lock.taken.store(false, Ordering::SeqCst);
     }
 }
 
@@ -55,7 +55,7 @@ impl JobLock {
 
     fn take<'a>(&'a self, guard: MutexGuard<'a, ()>, held: HeldRank) -> JobLockGuard<'a> {
         self.taken.store(true, Ordering::SeqCst);
-        JobLockGuard { turn: self, _guard: guard, _held: held }
+        JobLockGuard { lock: self, _guard: guard, _held: held }
     }
 
     /// Whether a thread holds the lock, or is just about to release it.

@@ -35,7 +35,7 @@ fn end_of(log: &HotLog, below: Seq) -> Option<Address> {
 /// Closes the page at the end of the log and promises that all below is durable soon. It takes the compaction lock
 /// first: a running compaction may drop a record for a newer one that is not durable yet, so it has to end before.
 fn promise(log: &HotLog, cold: &Tier, files: &Files) -> Address {
-    let _turn = cold.compaction_lock();
+    let _guard = cold.compaction_lock();
     let end = log.close_page();
     files.promise(end);
     end

@@ -153,11 +153,11 @@ impl Lsm {
     }
 
     /// The oldest memtable, if there is anything in it. If that is the active one, rotates it.
-    fn freeze_oldest(&self) -> Result<Option<Weak<MemtableRef>>> {
+    fn rotate_oldest(&self) -> Result<Option<Weak<MemtableRef>>> {
         let (oldest, is_active, bytes) = {
             let pin = self.current.pin();
             let memtables = &self.current.load(&pin).memtables;
-            let oldest = memtables.last().expect("a view has memtables");
+            let oldest = memtables.last().expect("a super version has memtables");
             (Arc::downgrade(oldest), memtables.len() == 1, oldest.memtable.bytes())
         };
         if is_active && bytes == 0 {
@@ -260,14 +260,14 @@ impl MemtableOwner for Lsm {
     }
 
     fn free_memtable_memory(self: Arc<Self>) -> Result<bool> {
-        let Some(oldest) = self.freeze_oldest()? else { return Ok(false) };
+        let Some(oldest) = self.rotate_oldest()? else { return Ok(false) };
         self.flush_if(|| self.is_memtable_live(&oldest))?;
         self.current.wait_until_freed(&oldest);
         Ok(true)
     }
 
     fn try_to_free_memtable_memory(self: Arc<Self>) -> Result<()> {
-        let Some(oldest) = self.freeze_oldest()? else { return Ok(()) };
+        let Some(oldest) = self.rotate_oldest()? else { return Ok(()) };
         self.flush_waiting()?;
         if !self.is_memtable_live(&oldest) {
             self.current.wait_until_freed(&oldest);

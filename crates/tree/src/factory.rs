@@ -180,7 +180,7 @@ impl EngineFactory for TreeFamily {
     }
 
     fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
-        let _turn = self.making.lock();
+        let _guard = self.making.lock();
         let options = TreeOptions::parse(&context.settings)?;
         let file = PageFile::create(&context.shared.environment(), context.keyspace)?;
         let made = || {

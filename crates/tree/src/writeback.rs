@@ -171,7 +171,7 @@ impl Writeback {
         let is_dirty = || tree.cache.next_dirty(&KeySpan::default(), below).is_some();
         while is_dirty() {
             // The jobs of a manual scheduler run on the waiting thread, which may hold the job lock already.
-            let turn =
+            let guard =
                 if shared.scheduler.is_threaded() { Some(tree.sweeping.lock()) } else { tree.sweeping.try_lock() };
             // Another thread may have swept meanwhile.
             let swept = if is_dirty() {
@@ -179,7 +179,7 @@ impl Writeback {
             } else {
                 Ok(true)
             };
-            drop(turn);
+            drop(guard);
             self.swept(shared);
             if !swept? {
                 // Other operations hold the claims. Each is short: a check or a reorganisation.
@@ -241,9 +241,9 @@ impl Writeback {
     fn round(self: &Arc<Self>, shared: &Shared) -> Result<RoundResult> {
         while let Some(tree) = self.due() {
             // A worker thread must not wait for a flush.
-            let turn = tree.sweeping.try_lock();
-            if shared.scheduler.is_threaded() && (turn.is_none() || tree.sweeping.has_waiters()) {
-                drop(turn);
+            let guard = tree.sweeping.try_lock();
+            if shared.scheduler.is_threaded() && (guard.is_none() || tree.sweeping.has_waiters()) {
+                drop(guard);
                 self.left.store(true, Ordering::SeqCst);
                 // A thread that releases the job lock after this check clears `left`.
                 if tree.sweeping.is_locked() || tree.sweeping.has_waiters() {

@@ -321,11 +321,11 @@ mod tests {
     }
 
     #[test]
-    fn a_hot_range_is_converted_when_it_has_lost_twice_its_price_and_not_before() {
+    fn a_hot_range_is_converted_when_it_has_lost_twice_its_cost_and_not_before() {
         let (mut scan_stats, mut now) = (ScanStats::default(), 0);
         scan(&mut scan_stats, &mut now, 60, (20_000, 1000));
         assert_eq!(worth(&scan_stats, 1000.0, 60_000.0), None, "60 ms lost of 60 ms");
-        let (lower, upper) = numbers(worth(&scan_stats, 1000.0, 20_000.0).expect("it has lost three times its price"));
+        let (lower, upper) = numbers(worth(&scan_stats, 1000.0, 20_000.0).expect("it has lost three times its cost"));
         assert!((19_500..=20_200).contains(&lower) && (20_700..=21_600).contains(&upper), "{lower} {upper}");
         assert_eq!(worth(&scan_stats, 60e6, 1000.0), None, "its beginning alone costs as much as was lost");
         assert_eq!(scan_stats.candidates(0.0, |_, _| None).next(), None, "there is nothing to convert");
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn several_hot_ranges_are_found_and_the_dearest_comes_first() {
+    fn several_hot_ranges_are_found_and_the_costliest_comes_first() {
         let (mut scan_stats, mut now) = (ScanStats::default(), 0);
         for _ in 0..60 {
             scan(&mut scan_stats, &mut now, 1, (50_000, 500));

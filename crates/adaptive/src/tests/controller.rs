@@ -17,7 +17,7 @@ pub(super) fn layered(options: AdaptiveOptions) -> (Fixture, Model) {
     layered_with(options, 100)
 }
 
-/// The same with values of so many bytes. Large ones make it dear to convert what is not scanned.
+/// The same with values of so many bytes. Large ones make it costly to convert what is not scanned.
 pub(super) fn layered_with(options: AdaptiveOptions, bytes: usize) -> (Fixture, Model) {
     let (mut fixture, mut model) = (Fixture::new(4, options), Model::new());
     for round in 0..3u8 {

@@ -163,14 +163,14 @@ impl DatabaseState {
         }
         let (kept_from, began) = (self.wal.kept_from(), self.shared.clock.now_for_log());
         let applied = self.wal.applied();
-        let view = KeyspacesSnapshot::take(self.keyspaces_in_use(), applied, &manifest)?;
+        let snapshot = KeyspacesSnapshot::take(self.keyspaces_in_use(), applied, &manifest)?;
         // The manifest must not know positions that the log may lose in a power failure, since those positions would be
         // given out again.
-        self.wal.commit(view.known(), Durability::Sync)?;
-        let replay = view.replay();
-        let next = Manifest { clean: when == Checkpoint::AtShutdown, ..self.describe(&manifest, &view) };
+        self.wal.commit(snapshot.known(), Durability::Sync)?;
+        let replay = snapshot.replay();
+        let next = Manifest { clean: when == Checkpoint::AtShutdown, ..self.describe(&manifest, &snapshot) };
         self.store(&mut manifest, next)?;
-        view.taken.values().for_each(|taken| taken.space.engine().checkpoint_is_durable());
+        snapshot.taken.values().for_each(|taken| taken.space.engine().checkpoint_is_durable());
         self.wal.truncate(replay);
         tracing::debug!(
             truncated = self.wal.kept_from().saturating_sub(kept_from),
@@ -181,13 +181,13 @@ impl DatabaseState {
         Ok(())
     }
 
-    fn describe(&self, manifest: &Manifest, view: &KeyspacesSnapshot) -> Manifest {
+    fn describe(&self, manifest: &Manifest, snapshot: &KeyspacesSnapshot) -> Manifest {
         let mut next = manifest.next();
-        next.replay = view.replay();
+        next.replay = snapshot.replay();
         next.synced = self.wal.synced();
         next.incarnation = self.wal.incarnation();
         next.segment = self.wal.segment_at(next.replay);
-        next.keyspaces.iter_mut().for_each(|record| view.describe(record));
+        next.keyspaces.iter_mut().for_each(|record| snapshot.describe(record));
         next
     }
 

@@ -1,5 +1,5 @@
 //! Crews on the hash engine, with and without a log. Its memory is so small in such a build that in most schedules
-//! frames leave it, copies are evicted, the hot log is compacted, partitions are folded, and the index grows.
+//! frames leave it, copies are evicted, the hot log is compacted, partitions are merged, and the index grows.
 
 use std::sync::Arc;
 

@@ -163,12 +163,12 @@ fn updates_of_ten_times_the_data_stay_within_the_budget() {
     let mut times: Vec<Duration> = done.into_iter().flat_map(|(times, _)| times).collect();
     times.sort_unstable();
     let [median, rare, longest] = [500, 999, 1_000].map(|of| times[(times.len() - 1) * of / 1_000]);
-    let [folds, delays] = ["base_merges", "writer_delays"].map(|name| counter(&records, name));
+    let [base_merges, delays] = ["base_merges", "writer_delays"].map(|name| counter(&records, name));
     println!(
-        "a write took {median:?}, {rare:?} of one in a thousand, {longest:?} at most; {delays} delays, {folds} folds, \
-        {space} bytes"
+        "a write took {median:?}, {rare:?} of one in a thousand, {longest:?} at most; {delays} delays, \
+         {base_merges} base merges, {space} bytes"
     );
-    assert!(space <= LIMIT && folds > 0, "{space} bytes where {LIMIT} may be, {folds} folds");
+    assert!(space <= LIMIT && base_merges > 0, "{space} bytes where {LIMIT} may be, {base_merges} base merges");
 }
 
 fn is_of_a_keyspace(file: &std::fs::DirEntry) -> bool {

@@ -174,8 +174,8 @@ fn compacted(keyspace: fn(&Database) -> HashKeyspace) {
         while behind() {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        let [compactions, folds] = ["compactions", "base_merges"].map(|name| counter(&keyspace, name));
-        assert!(compactions > 10 && folds > 1, "{compactions} compactions, {folds} folds");
+        let [compactions, base_merges] = ["compactions", "base_merges"].map(|name| counter(&keyspace, name));
+        assert!(compactions > 10 && base_merges > 1, "{compactions} compactions, {base_merges} base merges");
         println!("{:?}", keyspace.stats());
         drop(keyspace);
         database.close().unwrap();

@@ -46,7 +46,7 @@ struct Maker {
     /// Estimated number of records in the map.
     records: u64,
     /// Held by the thread that makes the map, also while tags are read.
-    turn: Mutex<()>,
+    lock: Mutex<()>,
     /// Number of searches that do not try.
     resting: AtomicU32,
 }
@@ -74,7 +74,7 @@ impl PartitionMap {
             return PartitionMap::made(None);
         }
         let (environment, records) = (environment.clone(), of.records());
-        let maker = Maker { environment, records, turn: Mutex::new(()), resting: AtomicU32::new(0) };
+        let maker = Maker { environment, records, lock: Mutex::new(()), resting: AtomicU32::new(0) };
         PartitionMap { made: OnceLock::new(), maker: Some(maker) }
     }
 
@@ -117,7 +117,7 @@ impl PartitionMap {
             return Ok(());
         }
         // The thread that holds this lock reads and leases memory, and waits for no other thread.
-        let _turn = maker.turn.lock();
+        let _guard = maker.lock.lock();
         let _held = lock_rank::hold(LockRank::MapLock);
         if self.made.get().is_some() || maker.rests() {
             return Ok(());

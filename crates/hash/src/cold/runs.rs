@@ -158,7 +158,7 @@ impl Runs {
     }
 
     /// Maximum bytes of blocks that a merge of one partition into its base writes.
-    pub fn largest_fold(&self) -> u64 {
+    pub fn largest_base_merge(&self) -> u64 {
         let bytes_of = self.bytes_of_deltas();
         let base = |partition: &Partition| partition.base().map_or(0, |base| base.bytes());
         self.partitions().map(|partition| base(partition) + bytes_of(partition.delta_records())).max().unwrap_or(0)
@@ -282,11 +282,11 @@ impl Runs {
             partitions.push(Arc::new(fresh.over(environment, self.deltas.clone())));
         }
         partitions.sort_by_key(|partition| partition.hash_range().first());
-        Runs::of(partitions, self.deltas.clone()).without_folded()
+        Runs::of(partitions, self.deltas.clone()).without_obsolete_deltas()
     }
 
     /// The runs without the deltas that are visible nowhere.
-    fn without_folded(self) -> Runs {
+    fn without_obsolete_deltas(self) -> Runs {
         let oldest = self.partitions().map(|partition| partition.merged_until()).min().unwrap_or(0);
         let needed = self.deltas.above(oldest);
         if needed.len() == self.deltas.len() {

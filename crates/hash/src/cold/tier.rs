@@ -18,9 +18,9 @@ pub struct Tier {
     runs: Slot<Arc<Runs>>,
     /// Held from reading the current runs until those derived from them are published.
     changing: Mutex<()>,
-    /// `compacting` is held while a delta is added, `folding` while deltas are merged.
+    /// `compacting` is held while a delta is added, `merging` while deltas are merged.
     compacting: Mutex<()>,
-    folding: Mutex<()>,
+    merging: Mutex<()>,
     punches: Mutex<PendingPunches>,
 }
 
@@ -28,13 +28,13 @@ impl Tier {
     /// A tier with these runs.
     pub fn new(domain: &Arc<Domain>, runs: Runs) -> Tier {
         let runs = Slot::new(domain, Some(Box::new(Arc::new(runs))));
-        let [changing, compacting, folding] = std::array::from_fn(|_| Mutex::new(()));
+        let [changing, compacting, merging] = std::array::from_fn(|_| Mutex::new(()));
         Tier {
             domain: domain.clone(),
             runs,
             changing,
             compacting,
-            folding,
+            merging,
             punches: Mutex::new(PendingPunches::default()),
         }
     }
@@ -52,7 +52,7 @@ impl Tier {
 
     /// Locks the runs against replacement by other threads.
     pub fn change(&self) -> Changing<'_> {
-        Changing { tier: self, _turn: self.changing.lock() }
+        Changing { tier: self, _guard: self.changing.lock() }
     }
 
     /// Locks out other threads that add deltas.
@@ -62,7 +62,7 @@ impl Tier {
 
     /// Locks out other threads that merge deltas.
     pub fn merge_lock(&self) -> MutexGuard<'_, ()> {
-        self.folding.lock()
+        self.merging.lock()
     }
 
     /// Registers the merge of a partition, which was published with this log record: the blocks of deltas that it
@@ -89,7 +89,7 @@ impl Tier {
 /// The right to replace the runs.
 pub struct Changing<'t> {
     tier: &'t Tier,
-    _turn: MutexGuard<'t, ()>,
+    _guard: MutexGuard<'t, ()>,
 }
 
 impl Changing<'_> {

@@ -17,10 +17,10 @@ use crate::{
 impl Compactor<'_> {
     /// Whether a partition should be merged into its base run.
     pub(crate) fn base_merge_is_due(&self) -> bool {
-        self.may_fold(&self.hash.cold.runs())
+        self.may_merge_base(&self.hash.cold.runs())
     }
 
-    fn may_fold(&self, runs: &Runs) -> bool {
+    fn may_merge_base(&self, runs: &Runs) -> bool {
         self.limits.base_merge_is_due(runs, self.shortage()) || self.is_littered() && runs.delta_tombstones() > 0
     }
 
@@ -29,7 +29,7 @@ impl Compactor<'_> {
     /// # Errors
     /// If memory or disk space is lacking, or I/O fails. Then nothing has changed.
     pub(crate) fn merge_base_if_due(&self) -> Result<bool> {
-        self.fold_next(|runs| self.may_fold(runs))
+        self.merge_next_base(|runs| self.may_merge_base(runs))
     }
 
     /// Merges the next partition into its base run, if there are deltas. Returns whether there were.
@@ -38,12 +38,12 @@ impl Compactor<'_> {
     /// As for [`merge_base_if_due`](Self::merge_base_if_due).
     #[cfg(test)]
     pub(crate) fn merge_any_base(&self) -> Result<bool> {
-        self.fold_next(|runs| !runs.deltas().is_empty())
+        self.merge_next_base(|runs| !runs.deltas().is_empty())
     }
 
-    fn fold_next(&self, due: impl FnOnce(&Runs) -> bool) -> Result<bool> {
+    fn merge_next_base(&self, due: impl FnOnce(&Runs) -> bool) -> Result<bool> {
         epoch::assert_unpinned();
-        let _turn = self.hash.cold.merge_lock();
+        let _guard = self.hash.cold.merge_lock();
         self.hash.cold.punch(|record| self.install.is_synced(record))?;
         let runs = self.hash.cold.runs();
         if !due(&runs) {

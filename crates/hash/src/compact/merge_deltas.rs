@@ -20,7 +20,7 @@ impl Compactor<'_> {
     /// If memory or disk space is lacking, or I/O fails. Then nothing has changed.
     pub(crate) fn merge(&self) -> Result<()> {
         epoch::assert_unpinned();
-        let _turn = self.hash.cold.merge_lock();
+        let _guard = self.hash.cold.merge_lock();
         let runs = self.hash.cold.runs();
         let Some(positions) = smallest(&runs, self.limits.merge) else { return Ok(()) };
         let deleted: Vec<Arc<Run>> =

@@ -228,7 +228,7 @@ impl Compactor<'_> {
     /// If memory or disk space is lacking, or I/O fails. Then nothing has changed, unless writing has stopped.
     pub(crate) fn compact(&self, until: Address) -> Result<Address> {
         epoch::assert_unpinned();
-        let _turn = self.hash.cold.compaction_lock();
+        let _guard = self.hash.cold.compaction_lock();
         let bounds = self.hash.chains.log.bounds();
         self.hash.deletes.mark(bounds.begin().get(), self.hash.chains.log.tail().get());
         assert!(until.in_page() == 0 && until <= bounds.safe(), "what may still change is not compacted");

@@ -45,7 +45,7 @@ impl Compactor<'_> {
         let (compacted, behind) = (self.hot_bytes(), bounds.flushed().max(bounds.begin()).get());
         let flushed = self.hash.chains.log.tail().get().saturating_sub(behind);
         let merged = runs.delta_bytes() * self.limits.merge as u64 / self.limits.merge_at as u64;
-        let written = compacted + runs.largest_fold().max(merged);
+        let written = compacted + runs.largest_base_merge().max(merged);
         flushed + disk.segment + written + written / EXTRA + ROUNDING
     }
 }

@@ -52,7 +52,7 @@ impl<'a> Bucket<'a> {
     }
 
     /// Freezes the bucket: first the control word, so that it gets no overflow bucket, then the entries.
-    pub(super) fn freeze(self) {
+    pub(super) fn freeze_words(self) {
         self.control_word().fetch_or(Control::FROZEN, Ordering::AcqRel);
         self.0[..ENTRIES].iter().for_each(|word| {
             word.fetch_or(Entry::FROZEN, Ordering::AcqRel);

@@ -17,7 +17,7 @@ impl Table {
         if first.control().is_split() {
             return;
         }
-        self.freeze(first, pin);
+        self.freeze_words(first, pin);
         // The entries read from here on are final. An overflow bucket of the next table takes the number of one that is
         // used here: for n entries in a chain of m + 1 buckets, the two halves together need at most m overflow
         // buckets.
@@ -29,10 +29,10 @@ impl Table {
     }
 
     /// Freezes a bucket and its overflow buckets.
-    fn freeze(&self, first: Bucket<'_>, pin: &Pin<'_>) {
+    fn freeze_words(&self, first: Bucket<'_>, pin: &Pin<'_>) {
         let mut bucket = Some(first);
         while let Some(last) = bucket {
-            last.freeze();
+            last.freeze_words();
             // The bucket is frozen, so whether another one follows is final.
             bucket = self.following(last, pin);
         }

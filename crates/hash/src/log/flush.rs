@@ -46,7 +46,7 @@ impl HotLog {
     ) -> Result<()> {
         epoch::assert_unpinned();
         assert!(until.in_page() == 0 && until <= self.bounds.safe(), "what may still change is not written");
-        let _turn = self.turns.writing.lock();
+        let _guard = self.locks.writing.lock();
         environment.health.check()?;
         if self.bounds.flushed() >= until {
             return Ok(());
@@ -61,7 +61,7 @@ impl HotLog {
     /// Syncs the pages that have been written.
     pub(crate) fn sync(&self, environment: &Environment) -> Result<()> {
         epoch::assert_unpinned();
-        let _turn = self.turns.syncing.lock();
+        let _guard = self.locks.syncing.lock();
         // After a failed sync, a later successful one proves nothing.
         environment.health.check()?;
         let flushed = self.bounds.flushed();

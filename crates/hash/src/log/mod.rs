@@ -45,7 +45,7 @@ pub(crate) struct HotLog {
     tail: Tail,
     frames: Frames,
     segments: Segments,
-    turns: FlushLocks,
+    locks: FlushLocks,
 }
 
 impl HotLog {
@@ -69,7 +69,7 @@ impl HotLog {
 
     fn of(domain: &Arc<Domain>, bounds: Arc<Bounds>, end: Address, segments: Segments, frames: usize) -> HotLog {
         let frames = Frames::new(domain, frames);
-        HotLog { domain: domain.clone(), bounds, tail: Tail::new(end), frames, segments, turns: FlushLocks::new() }
+        HotLog { domain: domain.clone(), bounds, tail: Tail::new(end), frames, segments, locks: FlushLocks::new() }
     }
 
     /// The log's positions except TAIL.
@@ -194,7 +194,7 @@ impl HotLog {
     /// Evicts frames wholly below `until`, which is not above FLUSHED. `then` gets each block when no thread can see it
     /// any more.
     pub(crate) fn evict(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) {
-        let _turn = self.turns.evicting.lock();
+        let _guard = self.locks.evicting.lock();
         self.remove_frames(until, then);
     }
 
@@ -210,7 +210,7 @@ impl HotLog {
     pub(crate) fn truncate(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) -> Vec<Arc<Segment>> {
         assert_eq!(until.in_page(), 0);
         self.bounds.raise_begin(until, &self.domain);
-        let _turn = self.turns.evicting.lock();
+        let _guard = self.locks.evicting.lock();
         self.remove_frames(until, then);
         self.segments.truncate(until)
     }

@@ -73,12 +73,12 @@ fn value(number: u64, round: u64) -> Vec<u8> {
 }
 
 /// Ten times the data as updates of keys at random: the files keep within the budget, which is the sooner filled by old
-/// versions the smaller it is, and folds come the sooner.
+/// versions the smaller it is, and base merges come the sooner.
 #[test]
 fn updates_of_ten_times_the_data_stay_within_the_budget() {
     const KEYS: u64 = 16_000;
     let data = KEYS * (VALUE as u64 + 8);
-    let folds = [40, 24].map(|mib: u64| {
+    let base_merges = [40, 24].map(|mib: u64| {
         let (mut fixture, mut random) = (Fixture::new(mib << 20), SmallRng::seed_from_u64(1));
         let mut rounds = vec![0; KEYS as usize];
         (0..KEYS).for_each(|number| fixture.update(number, 0));
@@ -89,7 +89,7 @@ fn updates_of_ten_times_the_data_stay_within_the_budget() {
         }
         let (most, limit) = (fixture.most, fixture.stat("disk_limit_bytes"));
         eprintln!(
-            "{mib} MiB: {most} bytes at most, {:.2} of the data; {} folds, {} compactions, {} spills",
+            "{mib} MiB: {most} bytes at most, {:.2} of the data; {} base merges, {} compactions, {} evictions",
             most as f64 / data as f64,
             fixture.stat("base_merges"),
             fixture.stat("compactions"),
@@ -99,9 +99,9 @@ fn updates_of_ten_times_the_data_stay_within_the_budget() {
         (0..KEYS).for_each(|number| assert_eq!(fixture.value(number), Some(value(number, rounds[number as usize]))));
         (most as f64 / data as f64, fixture.stat("base_merges"))
     });
-    let [(ample, few), (tight, many)] = folds;
+    let [(ample, few), (tight, many)] = base_merges;
     assert!(ample <= 1.6 && tight <= 1.5 && tight < ample, "{ample} and {tight} of the data");
-    assert!(many > few, "{few} and {many} folds");
+    assert!(many > few, "{few} and {many} base merges");
 }
 
 /// Where what lives fills the budget whoever adds something gets an error that says what to do. Nothing is lost, and

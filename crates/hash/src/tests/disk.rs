@@ -50,7 +50,7 @@ impl Fixture {
     }
 
     /// One whose frames leave memory where room is wanted.
-    fn spilling(seed: u64, sizes: Sizes) -> Fixture {
+    fn evicting(seed: u64, sizes: Sizes) -> Fixture {
         let (log_disk, domain) = (Arc::new(LogDisk::new(SimStorage::new(seed))), Domain::new());
         let log = HotLog::new(&domain, Address::FIRST, sizes.frames);
         let room = Reservations::new(&log_disk.environment.memory, log_disk.clone());
@@ -303,14 +303,14 @@ fn eight_sessions_pass_through_one_frame_without_a_spin() {
 /// The engine makes room by itself, which takes a frame more.
 #[test]
 fn eight_sessions_pass_through_two_frames_without_a_spin() {
-    let fixture = Fixture::spilling(8, Sizes { bucket_bits: 6, frames: 2, copies: 0 });
+    let fixture = Fixture::evicting(8, Sizes { bucket_bits: 6, frames: 2, copies: 0 });
     eight_threads(fixture, |fixture, number, value| fixture.hash.set(&key(number), value));
 }
 
 /// The same with what admission takes, which is more than two frames for eight.
 #[test]
 fn eight_sessions_pass_through_the_frames_of_a_logged_keyspace_without_a_spin() {
-    let fixture = Fixture::spilling(8, Sizes { bucket_bits: 6, frames: 4, copies: 0 });
+    let fixture = Fixture::evicting(8, Sizes { bucket_bits: 6, frames: 4, copies: 0 });
     let (health, sequence) = (Health::default(), AtomicU64::new(0));
     eight_threads(fixture, move |fixture, number, value| {
         let key = key(number);

@@ -90,9 +90,9 @@ fn a_cache_with_more_demand_gets_its_part_from_copies() {
 #[test]
 fn a_hot_log_that_grows_takes_its_part_from_copies() {
     let (environment, keyspace) = keyspace();
-    let spills = stat(&keyspace.stats(), "forced_evictions");
+    let evictions = stat(&keyspace.stats(), "forced_evictions");
     write(&environment, &keyspace, KEYS..KEYS + 10_000);
-    assert_eq!(stat(&keyspace.stats(), "forced_evictions"), spills, "nothing was written out for want of memory");
+    assert_eq!(stat(&keyspace.stats(), "forced_evictions"), evictions, "nothing was written out for want of memory");
     read(&environment, &keyspace);
 }
 

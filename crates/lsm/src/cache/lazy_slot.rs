@@ -68,8 +68,8 @@ impl<T: Send + Sync + 'static> LazySlot<T> {
 
     /// The load lock, if the value is absent and no other thread loads it.
     pub(crate) fn begin_load(&self, domain: &Domain) -> Option<MutexGuard<'_, ()>> {
-        let turn = self.loading.try_lock()?;
-        (!self.is_there(&domain.pin())).then_some(turn)
+        let guard = self.loading.try_lock()?;
+        (!self.is_there(&domain.pin())).then_some(guard)
     }
 
     /// Publishes a value; the caller holds the load lock. Returns the result of `look`.

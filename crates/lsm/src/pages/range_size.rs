@@ -132,8 +132,8 @@ pub fn key_after(key: &[u8]) -> Vec<u8> {
 }
 
 impl TableReader {
-    /// The fraction of the table's blocks that can have keys of a range, about. Where the range ends within a block, half
-    /// of that block is counted.
+    /// The fraction of the table's blocks that can have keys of a range, about. Where the range ends within a block,
+    /// half of that block is counted.
     pub(crate) fn fraction_of_blocks(&self, (lower, upper): (&[u8], &[u8])) -> f64 {
         if self.last() < lower || upper <= self.first() {
             return 0.0;

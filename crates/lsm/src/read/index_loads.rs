@@ -34,7 +34,7 @@ pub(crate) struct PendingLoads<'v, 'k, K>(VecDeque<PendingLoad<'v, 'k, K>>);
 /// An index section that is being read, with its load lock.
 struct InFlightLoad<'v, 'k, K> {
     wait: PendingLoad<'v, 'k, K>,
-    turn: MutexGuard<'v, ()>,
+    guard: MutexGuard<'v, ()>,
     pages: usize,
 }
 
@@ -112,7 +112,7 @@ impl<'v, 'k, K: Copy> PendingLoads<'v, 'k, K> {
                 break;
             }
             // A thread with several load locks waits for none, so there is no deadlock.
-            let Some(turn) = wait.reader.begin_load(wait.part) else {
+            let Some(guard) = wait.reader.begin_load(wait.part) else {
                 left_out.push(wait);
                 continue;
             };
@@ -126,15 +126,15 @@ impl<'v, 'k, K: Copy> PendingLoads<'v, 'k, K> {
                 queue.submit(Request { file, op: Op::Read, offset, block, len: PAGE, tag });
                 in_flight += 1;
             }
-            loads.push(InFlightLoad { wait, turn, pages });
+            loads.push(InFlightLoad { wait, guard, pages });
         }
         let mut frames = read(queue, in_flight)?.into_iter();
-        for InFlightLoad { wait: PendingLoad { reader, part, keys }, turn, pages } in loads {
+        for InFlightLoad { wait: PendingLoad { reader, part, keys }, guard, pages } in loads {
             let ask = &mut |locate: LocateFn<'_>| {
                 keys.iter().for_each(|&(key, known)| answer(reader, key, known, locate(key)));
             };
             reader.publish(part, frames.by_ref().take(pages).collect(), ask)?;
-            drop(turn);
+            drop(guard);
         }
         Ok(left_out)
     }

@@ -181,7 +181,7 @@ impl<V: Send + Sync + 'static> CurrentVersion<V> {
     /// If the memtable is not the oldest, is not immutable, or is the active one.
     pub(crate) fn install_flushed(&self, oldest: &Arc<MemtableRef>, version: Arc<V>) {
         let SuperVersion { mut memtables, .. } = self.get();
-        let gone = memtables.pop().expect("a view has memtables");
+        let gone = memtables.pop().expect("a super version has memtables");
         assert!(
             Arc::ptr_eq(&gone, oldest) && gone.is_immutable() && !memtables.is_empty(),
             "memtables are flushed from the oldest on"

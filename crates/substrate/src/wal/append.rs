@@ -276,7 +276,7 @@ impl Wal {
     }
 
     fn grow(&self, room: ReservationKind, bytes: u64) -> Result<()> {
-        let _turn = self.growing.lock();
+        let _guard = self.growing.lock();
         while self.lacks(room, bytes, Shortfall::Segments) {
             self.add_segment(bytes)?;
         }

@@ -124,7 +124,7 @@ impl Wal {
             return Ok(());
         }
         match self.lock_sync(end)? {
-            Some(_turn) => self.sync(),
+            Some(_guard) => self.sync(),
             None => Ok(()),
         }
     }

@@ -33,7 +33,7 @@ impl Wal {
 
     fn make_segment_if_low(&self) {
         // If a writer holds the lock, that writer makes the needed segment.
-        let Some(_turn) = self.growing.try_lock() else { return };
+        let Some(_guard) = self.growing.try_lock() else { return };
         let low_at = {
             let appending = self.append.lock();
             self.is_low(&appending).then_some(appending.room_end)

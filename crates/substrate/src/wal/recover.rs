@@ -256,7 +256,7 @@ impl Wal {
         Ok(replay_range)
     }
 
-    /// Passes every record of `replay_range` to `on_record`, in order. Meanwhile the log may be appended to and synced, but
+    /// Passes every record of the range to `on_record`, in order. Meanwhile the log may be appended to and synced, but
     /// not truncated.
     ///
     /// # Errors

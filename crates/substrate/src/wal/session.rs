@@ -43,7 +43,7 @@ impl Wal {
 
     #[cold]
     fn begin(&self) -> Result<()> {
-        let _turn = self.growing.lock();
+        let _guard = self.growing.lock();
         if self.has_begun() {
             return Ok(());
         }

@@ -169,8 +169,8 @@ fn damaged_hot_logs_end_in_an_answer_or_an_error() {
     assert!((10..190).contains(&passed), "{passed} of 200 segments are whole");
 }
 
-/// The root of an empty keyspace, then a segment, three compactions, a fold of the partition into halves, and a merge
-/// of runs.
+/// The root of an empty keyspace, then a segment, three compactions, a base merge of the partition into halves, and a
+/// merge of runs.
 fn a_hash_history() -> Vec<u8> {
     let file = |number: u32| FileRef { number, birth: u64::from(number) << 32 };
     let page = |number: u64| Address::new(number * PAGE as u64);

@@ -211,7 +211,7 @@ impl AppendOnly {
     /// The whole content; the job lock keeps flushes away.
     pub(super) fn content(&self) -> Result<Content> {
         self.check_open()?;
-        let _turn = self.turn.lock();
+        let _guard = self.turn.lock();
         let (runs, unflushed) = {
             let state = self.state.lock();
             let copy = |(key, record): (&Vec<u8>, &unflushed::Record)| (key.clone(), record.value.clone());
@@ -330,7 +330,7 @@ impl Engine for AppendOnly {
 
     fn verify(&self) -> Result<Check> {
         self.check_open()?;
-        let _turn = self.turn.lock();
+        let _guard = self.turn.lock();
         let runs = self.state.lock().runs.clone();
         let mut check = Check::default();
         runs.iter().for_each(|run| Self::check_run(run, &mut check));

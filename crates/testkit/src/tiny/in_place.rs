@@ -236,7 +236,7 @@ impl InPlace {
 
     /// Makes space for a record by writing out its bucket, else by growing the table.
     fn make_room(&self, key: &[u8], bytes: usize) -> Result<u64> {
-        let _turn = self.turn.lock();
+        let _guard = self.turn.lock();
         let bucket = {
             let state = self.state.lock();
             state.table.bucket(first(key))
@@ -265,7 +265,7 @@ impl InPlace {
     /// The whole content; the job lock keeps write-outs away.
     fn content(&self) -> Result<Content> {
         self.check_open()?;
-        let _turn = self.turn.lock();
+        let _guard = self.turn.lock();
         let (table, unflushed) = {
             let state = self.state.lock();
             let copy = |(key, record): (&Vec<u8>, &unflushed::Record)| (key.clone(), record.value.clone());
@@ -289,7 +289,7 @@ impl InPlace {
         let page = table.base + table.bucket(first(key));
         let block = match self.pages.read(page) {
             Err(error) if error.is_corruption() => {
-                let _turn = self.turn.lock();
+                let _guard = self.turn.lock();
                 self.pages.read(page)?
             }
             read => read?,
@@ -356,7 +356,7 @@ impl Engine for InPlace {
 
     fn flush(&self, below: Seq) -> Result<()> {
         self.check_open()?;
-        let _turn = self.turn.lock();
+        let _guard = self.turn.lock();
         let buckets: Vec<u32> = {
             let state = self.state.lock();
             let old = state.unflushed.iter().filter(|(_, record)| record.first < below);
@@ -374,7 +374,7 @@ impl Engine for InPlace {
 
     fn verify(&self) -> Result<Check> {
         self.check_open()?;
-        let _turn = self.turn.lock();
+        let _guard = self.turn.lock();
         let table = self.state.lock().table;
         let mut check = Check::default();
         for bucket in 0..table.count {

@@ -127,7 +127,7 @@ impl ForecastState {
         Some(ForecastStats { kind, error, season, bins: outlook.places.bins() })
     }
 
-    /// Freezes the epoch's histogram, predicts the coming epochs from it, and begins another one (T14). If too many
+    /// Closes the epoch's histogram, predicts the coming epochs from it, and begins another one (T14). If too many
     /// sampled keys share their digests, digests become longer.
     fn end_epoch(&mut self) {
         // The first epoch was only sampled. Its bins have equal depth, so they get equal numbers.

@@ -199,7 +199,7 @@ fn trap_11_absorptions_beside_checkpoints() {
 /// log still needs is removed.
 #[test]
 #[ignore = "long"]
-fn trap_14_no_file_of_a_needed_checkpoint_goes_by_compactions_and_folds() {
+fn trap_14_no_file_of_a_needed_checkpoint_goes_by_compactions_and_base_merges() {
     let fixture = Fixture::loaded(hash, (0..100).map(|_| 900));
     let story: &Story = &|fixture| rounds(fixture, 4);
     let of_runs = ios(&fixture, &[Phase::Table], story).len();

@@ -97,7 +97,7 @@ fn trap_03_no_key_is_twice_in_a_page_chain() {
     let kinds: Vec<Vec<PageKind>> = (36..40).chain(1_000..1_004).map(|number| pages_with(&fixture, number)).collect();
     assert!(
         kinds.contains(&vec![PageKind::Overflow]) && kinds.contains(&vec![PageKind::Base]),
-        "nothing spilled: {kinds:?}"
+        "nothing overflowed: {kinds:?}"
     );
     // Updates of the same length stay where the key is, of all that the chain holds.
     for number in (36..40).chain(1_000..1_004) {
@@ -127,7 +127,10 @@ fn trap_09_a_delete_stays_as_long_as_its_page_has_the_key() {
     fixture.store.flush().unwrap();
     let deleted = || (36..40).chain(1_000..1_004);
     let kinds: Vec<PageKind> = deleted().flat_map(|number| pages_with(&fixture, number)).collect();
-    assert!([PageKind::Base, PageKind::Overflow].iter().all(|kind| kinds.contains(kind)), "nothing spilled: {kinds:?}");
+    assert!(
+        [PageKind::Base, PageKind::Overflow].iter().all(|kind| kinds.contains(kind)),
+        "nothing overflowed: {kinds:?}"
+    );
     for number in deleted() {
         fixture.write(number, None, Level::Buffered).unwrap();
     }

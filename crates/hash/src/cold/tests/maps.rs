@@ -161,7 +161,7 @@ fn prepare(runs: &Runs) {
 }
 
 #[test]
-fn random_deltas_folds_and_merges_follow_the_model() {
+fn random_deltas_base_merges_and_delta_merges_follow_the_model() {
     for seed in 0..20 {
         let mut fixture = Fixture::new(seed, hash);
         let keys = 2_000;
@@ -185,7 +185,7 @@ fn random_deltas_folds_and_merges_follow_the_model() {
 }
 
 #[test]
-fn a_delta_goes_when_every_partition_is_folded_beyond_it() {
+fn a_delta_goes_when_every_partition_is_merged_beyond_it() {
     let mut fixture = Fixture::new(1, hash);
     let merge_into_base = |fixture: &mut Fixture, hash, meanwhile| {
         fixture.merge_into_base(hash, false, meanwhile);
@@ -199,7 +199,11 @@ fn a_delta_goes_when_every_partition_is_folded_beyond_it() {
     assert_eq!(merge_into_base(&mut fixture, u64::MAX, 0), 0);
     fixture.compact(500, 2_000);
     assert_eq!(merge_into_base(&mut fixture, 0, 100), 2);
-    assert_eq!(merge_into_base(&mut fixture, u64::MAX, 0), 1, "what came beside the first fold is not in its base");
+    assert_eq!(
+        merge_into_base(&mut fixture, u64::MAX, 0),
+        1,
+        "what came beside the first base merge is not in its base"
+    );
     fixture.check(2_000);
     assert_eq!(merge_into_base(&mut fixture, 0, 0), 0);
     fixture.check(2_000);

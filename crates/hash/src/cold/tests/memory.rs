@@ -60,7 +60,7 @@ fn a_cold_key_takes_so_many_bytes_of_memory() {
 
 /// Without deltas there is no map, and the fences of a base fill their pages but the last.
 #[test]
-fn a_key_of_a_folded_base_takes_less_than_a_tenth_of_a_byte() {
+fn a_key_of_a_merged_base_takes_less_than_a_tenth_of_a_byte() {
     let environment = environment(&SimStorage::new(1));
     let base = write(&environment, NAME, RunKind::Base(HashRange::ALL), 4096, &usual(3 * RECORDS, 0)).unwrap().unwrap();
     let bytes = leased(&environment) / base.0.records() as f64;

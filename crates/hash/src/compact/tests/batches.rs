@@ -106,7 +106,7 @@ fn cold_keys_are_read_side_by_side_and_then_copied() {
     let fixture = Fixture::new(1, true);
     (0..COUNT).for_each(|key| fixture.set(&key.to_be_bytes(), &[key as u8; 100]));
     fixture.compact().unwrap();
-    fixture.fold_all().unwrap();
+    fixture.merge_all_bases().unwrap();
     let (watched, keys) = (Watched::new(&fixture), (0..2 * COUNT).map(u32::to_be_bytes).collect::<Vec<_>>());
     let expected: Vec<_> = (0..2 * COUNT).map(|key| (key < COUNT).then(|| vec![key as u8; 100])).collect();
     let before = reads(&fixture);

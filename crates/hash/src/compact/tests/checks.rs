@@ -22,7 +22,7 @@ fn a_check_tells_all_damage_of_runs() {
         (0..200u32).for_each(|key| fixture.set(&(key * 3 + round).to_be_bytes(), &[round as u8; 100]));
         fixture.compact().unwrap();
         if round == 0 {
-            fixture.fold_all().unwrap();
+            fixture.merge_all_bases().unwrap();
         }
     }
     let runs: Vec<_> = fixture.hash.cold.runs().partitions().next().unwrap().runs().collect();

@@ -75,7 +75,7 @@ fn compare(environment: &Environment, runs: &Runs, model: &Model) {
 
 /// After any failure the old state remains, and no orphan is left.
 #[test]
-fn a_failed_compaction_or_fold_changes_nothing() {
+fn a_failed_compaction_or_base_merge_changes_nothing() {
     let whole = Fixture::new(1, true);
     work(&whole);
     for index in 0..whole.disk.io_index() {
@@ -103,8 +103,8 @@ fn a_full_disk_stops_compaction_and_harms_nothing() {
     fixture.disk.space_limit(4 << 20);
     fixture.compact().unwrap();
     fixture.disk.space_limit(fixture.disk.space_used() + 4096);
-    assert!(fixture.fold_all().unwrap_err().is_no_space());
+    assert!(fixture.merge_all_bases().unwrap_err().is_no_space());
     fixture.disk.space_limit(4 << 20);
-    fixture.fold_all().unwrap();
+    fixture.merge_all_bases().unwrap();
     (0..300u32).for_each(|key| assert_eq!(fixture.value(&key.to_be_bytes()), Some(vec![1; 100])));
 }

@@ -22,12 +22,12 @@ fn is_in_a_run(fixture: &Fixture, key: &[u8]) -> bool {
 }
 
 #[test]
-fn trap_09_a_tombstone_passes_compaction_and_merge_and_ends_in_a_fold() {
+fn trap_09_a_tombstone_passes_compaction_and_merge_and_ends_in_a_base_merge() {
     let fixture = Fixture::new(1, true);
     fixture.set(b"key", b"value");
     fixture.set(b"other", b"stays");
     fixture.compact().unwrap();
-    fixture.fold_all().unwrap();
+    fixture.merge_all_bases().unwrap();
     assert_eq!(fixture.value(b"key"), Some(b"value".to_vec()));
     fixture.remove(b"key");
     fixture.compact().unwrap();
@@ -37,7 +37,7 @@ fn trap_09_a_tombstone_passes_compaction_and_merge_and_ends_in_a_fold() {
     fixture.compactor().merge().unwrap();
     assert_eq!(fixture.hash.cold.runs().deltas().len(), 1);
     assert!(fixture.value(b"key").is_none() && is_in_a_run(&fixture, b"key"));
-    fixture.fold_all().unwrap();
+    fixture.merge_all_bases().unwrap();
     assert!(fixture.value(b"key").is_none() && !is_in_a_run(&fixture, b"key"));
     assert_eq!(fixture.value(b"other"), Some(b"stays".to_vec()));
 }
@@ -54,11 +54,11 @@ fn trap_09_a_delete_in_place_over_a_cold_copy_hides_it_for_ever() {
     assert_eq!(fixture.value(b"key"), None);
     fixture.compact().unwrap();
     assert_eq!(fixture.value(b"key"), None);
-    fixture.fold_all().unwrap();
+    fixture.merge_all_bases().unwrap();
     assert!(fixture.value(b"key").is_none() && !is_in_a_run(&fixture, b"key"));
     fixture.remove(b"never there");
     fixture.compact().unwrap();
-    fixture.fold_all().unwrap();
+    fixture.merge_all_bases().unwrap();
     assert!(fixture.value(b"never there").is_none() && fixture.hash.cold.runs().base_bytes() == 0);
 }
 

@@ -236,7 +236,7 @@ impl Fixture {
     }
 
     /// Merges all deltas into bases.
-    fn fold_all(&self) -> Result<()> {
+    fn merge_all_bases(&self) -> Result<()> {
         while self.compactor().merge_any_base()? {}
         Ok(())
     }

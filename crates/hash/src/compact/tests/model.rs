@@ -29,7 +29,7 @@ pub(super) fn write(fixture: &Fixture, model: &mut Model, random: &mut SmallRng,
 }
 
 #[test]
-fn random_writes_compactions_folds_and_merges_follow_the_model() {
+fn random_writes_compactions_and_merges_follow_the_model() {
     for seed in 0..10 {
         let (mut fixture, mut model, mut random) =
             (Fixture::new(seed, seed % 2 == 0), Model::new(), SmallRng::seed_from_u64(seed));
@@ -55,7 +55,7 @@ fn random_writes_compactions_folds_and_merges_follow_the_model() {
         }
         fixture.check_runs();
         fixture.compact().unwrap();
-        fixture.fold_all().unwrap();
+        fixture.merge_all_bases().unwrap();
         let runs = fixture.hash.cold.runs();
         assert!(runs.deltas().is_empty());
         let records: u64 = runs.partitions().filter_map(|partition| partition.base()).map(|base| base.records()).sum();
@@ -68,7 +68,7 @@ fn random_writes_compactions_folds_and_merges_follow_the_model() {
 
 /// Threads write and read their own keys, while others compact and merge as fast as they can.
 #[test]
-fn threads_beside_compaction_and_folds_follow_the_model() {
+fn threads_beside_compaction_and_base_merges_follow_the_model() {
     const THREADS: u32 = 3;
     const KEYS: u32 = 500;
     let (fixture, done) = (Fixture::new(1, true), AtomicBool::new(false));
@@ -106,10 +106,10 @@ fn threads_beside_compaction_and_folds_follow_the_model() {
             }
         };
         let compacting = scope.spawn(background(|fixture| fixture.compact().unwrap()));
-        let folding = scope.spawn(background(|fixture| _ = fixture.compactor().merge_any_base().unwrap()));
+        let merging = scope.spawn(background(|fixture| _ = fixture.compactor().merge_any_base().unwrap()));
         let ends: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
         done.store(true, Ordering::Relaxed);
-        let background = [compacting.join(), folding.join()];
+        let background = [compacting.join(), merging.join()];
         ends.into_iter().chain(background).for_each(|end| end.unwrap());
     });
     fixture.check_runs();
@@ -134,7 +134,7 @@ fn what_has_left_memory_is_compacted_from_its_segments() {
             }
         }
         fixture.compact().unwrap();
-        fixture.fold_all().unwrap();
+        fixture.merge_all_bases().unwrap();
         (0..2_000u32)
             .for_each(|key| assert_eq!(fixture.value(&key.to_be_bytes()).as_ref(), model.get(&key.to_be_bytes()[..])));
     }

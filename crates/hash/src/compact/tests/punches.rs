@@ -15,7 +15,7 @@ fn fixture() -> Fixture {
     for round in 0..4u8 {
         (0..500u32).for_each(|key| fixture.set(&key.to_be_bytes(), &[round; 100]));
         fixture.compact().unwrap();
-        fixture.fold_all().unwrap();
+        fixture.merge_all_bases().unwrap();
     }
     fixture.limits.largest_base = u64::MAX;
     for round in 0..3 {
@@ -41,7 +41,7 @@ fn check_all(fixture: &Fixture) {
 }
 
 #[test]
-fn trap_05_blocks_with_records_of_a_neighbour_stay_until_that_is_folded() {
+fn trap_05_blocks_with_records_of_a_neighbour_stay_until_that_is_merged() {
     let fixture = fixture();
     let mut times = 0;
     while fixture.compactor().merge_any_base().unwrap() {
@@ -52,13 +52,13 @@ fn trap_05_blocks_with_records_of_a_neighbour_stay_until_that_is_folded() {
 }
 
 #[test]
-fn trap_05_a_merge_leaves_out_what_is_folded_and_may_be_punched() {
+fn trap_05_a_merge_leaves_out_what_is_in_a_base_and_may_be_punched() {
     let fixture = fixture();
     assert!(fixture.compactor().merge_any_base().unwrap() && punched(&fixture));
     fixture.compactor().merge().unwrap();
     assert_eq!(fixture.hash.cold.runs().deltas().len(), 1);
     check_all(&fixture);
-    fixture.fold_all().unwrap();
+    fixture.merge_all_bases().unwrap();
     check_all(&fixture);
 }
 

@@ -20,13 +20,13 @@ fn filled() -> Fixture {
 /// A reader has chosen its block and has not read it when the partition is merged, its old base is removed, and the
 /// partition's blocks of the deltas could be punched.
 #[test]
-fn no_false_absence_on_a_block_read_that_a_fold_passes() {
+fn no_false_absence_on_a_block_read_that_a_base_merge_passes() {
     let fixture = filled();
     let key = 7u32.to_be_bytes();
     let hash = hash_of(&key);
     let partition = fixture.hash.cold.partition(hash, &fixture.hash.chains.domain.pin());
     let mut step = Lookup::begin(partition, hash).unwrap();
-    fixture.fold_all().unwrap();
+    fixture.merge_all_bases().unwrap();
     fixture.journal.sync();
     fixture.compactor().merge_base_if_due().unwrap();
     let (mut frame, mut value) = (fixture.frame(), Vec::new());
@@ -47,10 +47,10 @@ fn no_false_absence_on_a_block_read_that_a_fold_passes() {
 /// A search pauses before or after the read of its block; meanwhile its record goes into another base, and the file
 /// that it reads is removed.
 #[test]
-fn trap_07_a_search_that_folds_pass_goes_on() {
+fn trap_07_a_search_that_base_merges_pass_goes_on() {
     for stops in 1..=2 {
         let fixture = filled();
-        fixture.fold_all().unwrap();
+        fixture.merge_all_bases().unwrap();
         fixture.journal.sync();
         let (key, before) = (7u32.to_be_bytes(), fixture.disk.files());
         thread::scope(|scope| {
@@ -58,7 +58,7 @@ fn trap_07_a_search_that_folds_pass_goes_on() {
             assert!((0..stops).all(|_| search.step().is_none()), "it stands still at its read");
             (0..2_000u32).for_each(|other| fixture.set(&(100_000 + other).to_be_bytes(), &[1; 100]));
             fixture.compact().unwrap();
-            fixture.fold_all().unwrap();
+            fixture.merge_all_bases().unwrap();
             fixture.journal.sync();
             let there = fixture.disk.files();
             assert!(
@@ -95,14 +95,14 @@ fn trap_08_entries_may_be_freed_when_nobody_is_pinned_who_saw_the_old_begin() {
 
 /// Blocks of deltas are punched when their merge is synced and their readers are gone, not before.
 #[test]
-fn trap_05_a_hash_range_is_punched_when_nobody_reads_it_and_the_fold_is_synced() {
+fn trap_05_a_hash_range_is_punched_when_nobody_reads_it_and_the_base_merge_is_synced() {
     let mut fixture = filled();
     for _ in 0..3 {
-        fixture.fold_all().unwrap();
+        fixture.merge_all_bases().unwrap();
         (0..500u32).for_each(|key| fixture.set(&key.to_be_bytes(), &[7; 100]));
         fixture.compact().unwrap();
     }
-    fixture.fold_all().unwrap();
+    fixture.merge_all_bases().unwrap();
     fixture.limits.largest_base = u64::MAX;
     (0..4_000u32).for_each(|key| fixture.set(&key.to_be_bytes(), &[9; 40]));
     fixture.compact().unwrap();

@@ -124,7 +124,7 @@ fn each_superseded_version_is_reported_once() {
         }
         *reported.fixture.journal.floor.lock().unwrap() = Address::FIRST;
         reported.fixture.compact().unwrap();
-        reported.fixture.fold_all().unwrap();
+        reported.fixture.merge_all_bases().unwrap();
         reported.listen();
         let silent = reported.counts.iter().find(|(_, count)| **count == 0);
         assert!(silent.is_none(), "{silent:?} was not reported");
@@ -148,7 +148,7 @@ fn a_promised_record_is_not_appended_again() {
     reported.set(&["3"]);
     reported.fixture.compact().unwrap();
     reported.fixture.compactor().merge().unwrap();
-    reported.fixture.fold_all().unwrap();
+    reported.fixture.merge_all_bases().unwrap();
     assert_eq!(reported.reported(), ["1", "2"]);
 }
 
@@ -178,7 +178,7 @@ fn a_version_that_was_appended_again_and_written_again_is_no_old_one() {
         assert_eq!(reported.reported(), ["1"], "{compaction:?}");
         reported.set(&["3"]);
         reported.fixture.compact().unwrap();
-        reported.fixture.fold_all().unwrap();
+        reported.fixture.merge_all_bases().unwrap();
         assert_eq!(reported.reported(), ["2"], "{compaction:?}");
     }
 }

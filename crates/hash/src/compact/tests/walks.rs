@@ -90,7 +90,7 @@ fn a_tombstone_hides_what_older_runs_have() {
         match place {
             0 => {
                 fixture.compact().unwrap();
-                fixture.fold_all().unwrap();
+                fixture.merge_all_bases().unwrap();
             }
             1 | 2 => fixture.compact().unwrap(),
             3 => {
@@ -115,7 +115,7 @@ fn a_walk_reads_a_range_at_a_time() {
         fixture.limits.largest_base = u64::MAX;
         (0..KEYS).for_each(|key| fixture.set(&key.to_be_bytes(), &[key as u8; 100]));
         fixture.compact().unwrap();
-        fixture.fold_all().unwrap();
+        fixture.merge_all_bases().unwrap();
         let read = || fixture.environment.storage.counters_of(FileKind::Table).read_bytes;
         let (before, total) = (read(), fixture.hash.cold.runs().base_bytes());
         assert!(total > 800 << 10);
@@ -214,7 +214,7 @@ fn a_walk_beside_writers_and_compaction_misses_nothing_and_gives_nothing_old() {
             })
         };
         let compacting = background(|fixture| fixture.compact().unwrap());
-        let folding = background(|fixture| _ = fixture.compactor().merge_any_base().unwrap());
+        let merging = background(|fixture| _ = fixture.compactor().merge_any_base().unwrap());
         let walker = scope.spawn(|| {
             // On a busy machine the other threads may have done little when all walks are over.
             for walk in (1..).take_while(|walk| *walk <= WALKS || *walk <= 1_000 * WALKS && !is_enough()) {
@@ -237,7 +237,7 @@ fn a_walk_beside_writers_and_compaction_misses_nothing_and_gives_nothing_old() {
         walked.store(true, Ordering::Relaxed);
         let ends: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
         done.store(true, Ordering::Relaxed);
-        let ends = ends.into_iter().chain([end, compacting.join(), folding.join()]);
+        let ends = ends.into_iter().chain([end, compacting.join(), merging.join()]);
         ends.for_each(|end| end.unwrap());
     });
     assert!(is_enough(), "{} changes of the runs", changes());

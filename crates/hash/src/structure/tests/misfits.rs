@@ -41,7 +41,7 @@ fn the_hot_log_begins_later_each_time_and_ends_in_a_segment() {
 }
 
 #[test]
-fn a_fold_replaces_what_is_there() {
+fn a_base_merge_replaces_what_is_there() {
     let merge_into_base =
         |deleted, added, merged_until| ManifestEdit::MergeIntoBase { deleted, added, merged_until: page(merged_until) };
     let (there, absent) = (part(1, 0, Some(5)), part(1, 0, Some(4)));

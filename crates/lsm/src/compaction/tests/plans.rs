@@ -525,8 +525,8 @@ fn tables_with_many_tombstones_are_due_and_what_they_hide_tells_when_nobody_is_t
     ]);
     let plan = dense.plan_tombstone_dense().unwrap();
     assert_eq!(plan.files(), [1, 3].map(|number| FileRef { number, birth: 7 }));
-    let dear = at(&[(upper, table(1, 0, 9, 40_000, 2100)), (last, table(3, 0, 99, 1 << 20, 0))]);
-    assert!(dear.plan_tombstone_dense().is_none(), "it moves too much");
+    let costly = at(&[(upper, table(1, 0, 9, 40_000, 2100)), (last, table(3, 0, 99, 1 << 20, 0))]);
+    assert!(costly.plan_tombstone_dense().is_none(), "it moves too much");
     let sparse = at(&[(upper, table(2, 20, 29, 40_000, 1900)), (last, table(3, 0, 99, 1 << 20, 90_000))]);
     assert!(sparse.plan_tombstone_dense().is_none(), "nor in the last level");
     let large = 100 << 20;
