@@ -8,7 +8,7 @@ use ecotone_lsm::key_after;
 use ecotone_substrate::{Error, Result, limits::MAX_KEY};
 
 /// Ranges with hints at most.
-const MOST: usize = 64;
+const MAX_HINTS: usize = 64;
 
 /// Hinted ranges, the latest last.
 #[derive(Debug, Clone, Default)]
@@ -30,11 +30,11 @@ impl Hints {
         {
             return Ok(());
         }
-        if self.0.len() == MOST {
+        if self.0.len() == MAX_HINTS {
             return Err(Error::Limit {
                 what: "the ranges that hints were given for",
-                limit: MOST as u64,
-                actual: MOST as u64 + 1,
+                limit: MAX_HINTS as u64,
+                actual: MAX_HINTS as u64 + 1,
             });
         }
         self.0.push((lower, upper, hint));
@@ -110,7 +110,7 @@ mod tests {
     fn hints_have_a_limit_and_a_wide_one_makes_room() {
         let mut hints = Hints::default();
         let mut set = |number: u8, hint| hints.set(vec![number], Some(vec![number + 1]), hint);
-        assert!((0..MOST as u8).all(|number| set(number, Hint::ReadMostly).is_ok()));
+        assert!((0..MAX_HINTS as u8).all(|number| set(number, Hint::ReadMostly).is_ok()));
         assert!(matches!(set(200, Hint::ReadMostly), Err(Error::Limit { .. })));
         assert!(set(3, Hint::WriteMostly).is_ok());
         hints.set(Vec::new(), Some(vec![100]), Hint::Auto).unwrap();

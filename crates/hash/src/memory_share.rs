@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Minimum limit of the hot log, in frames.
-const LEAST: u64 = 8;
+const LEAST_HOT_FRAMES: u64 = 8;
 /// At each decision of the memory tuner, the peak of the hot log moves towards its current size by one part in this
 /// many.
 const FORGETS: u64 = 8;
@@ -93,9 +93,10 @@ impl MemoryShare {
     pub(super) fn rebalance(&self, log: &HotLog) {
         let Some(share) = self.share.get() else { return };
         let frames = share.fair_part() as u64 / FRAME;
-        let hot = if self.most_copies > 0 { self.tuner.hot(frames).max(LEAST) } else { MemoryTuner::most(frames) };
+        let hot =
+            if self.most_copies > 0 { self.tuner.hot(frames).max(LEAST_HOT_FRAMES) } else { MemoryTuner::most(frames) };
         self.hot.store(hot, Ordering::Relaxed);
-        let in_use = self.in_use(log.frames_in_memory()).max(LEAST);
+        let in_use = self.in_use(log.frames_in_memory()).max(LEAST_HOT_FRAMES);
         self.copies.store(frames.saturating_sub(hot.min(in_use)).min(self.most_copies), Ordering::Relaxed);
     }
 

@@ -12,12 +12,12 @@ use ecotone_substrate::{
 };
 use ecotone_sys::primitive::Mutex;
 
-/// The frames are divided into `PARTS` parts. `FIRST` is the initial share of the hot log, `LEAST` its minimum, and
-/// `LEAST_COPIES` the minimum of the read cache. Compaction and merges borrow their memory from the read cache, since
-/// its entries can be evicted at once.
+/// The frames are divided into `PARTS` parts. `FIRST_HOT` is the initial share of the hot log, `LEAST_HOT` its minimum,
+/// and `LEAST_COPIES` the minimum of the read cache. Compaction and merges borrow their memory from the read cache,
+/// since its entries can be evicted at once.
 const PARTS: u64 = 64;
-const FIRST: u64 = 28;
-const LEAST: u64 = 2;
+const FIRST_HOT: u64 = 28;
+const LEAST_HOT: u64 = 2;
 const LEAST_COPIES: u64 = 16;
 /// Frames of a keyspace for each block of the ghost list.
 const FRAMES: usize = 2048;
@@ -27,7 +27,7 @@ const SAMPLE: u64 = 16;
 const READ: u64 = 5;
 const WRITE: u64 = 1;
 /// Memory of a record of a hundred bytes, in the read cache or in the hot log, including its index entry.
-const BYTES: u64 = 132;
+const RECORD_BYTES: u64 = 132;
 /// Uses from one decision to the next.
 const PERIOD: u64 = 1 << 16;
 /// Memory moves if one gain is at least this percentage of the other.
@@ -70,7 +70,7 @@ impl MemoryTuner {
         // Without it the ghost list is empty, and no miss counts for the hot log.
         let blocks = (0..blocks).map_while(|_| memory.lease(Component::HashIndex, GhostList::BLOCK));
         blocks.for_each(|block| taken.add(block));
-        let [hot, alive_percent, gain, uses] = [FIRST, 100, 0, 0].map(AtomicU64::new);
+        let [hot, alive_percent, gain, uses] = [FIRST_HOT, 100, 0, 0].map(AtomicU64::new);
         MemoryTuner { hot, taken, alive_percent, gain, uses, wish: Mutex::default() }
     }
 
@@ -133,10 +133,10 @@ impl MemoryTuner {
         let hot = self.gain.swap(0, Ordering::Relaxed);
         // The gain per byte that either would have had more.
         let bytes_of_hot =
-            self.taken.bytes() as u64 / 2 * SAMPLE * BYTES * 100 / self.alive_percent.load(Ordering::Relaxed);
+            self.taken.bytes() as u64 / 2 * SAMPLE * RECORD_BYTES * 100 / self.alive_percent.load(Ordering::Relaxed);
         // Products of large budgets exceed 64 bits.
         let gain = |hits: u64, per: u64| u128::from(hits) * u128::from(per);
-        let (for_hot, for_copies) = (gain(hot, remembered * BYTES), gain(copies, bytes_of_hot));
+        let (for_hot, for_copies) = (gain(hot, remembered * RECORD_BYTES), gain(copies, bytes_of_hot));
         let wish = match () {
             () if for_hot * 100 > for_copies * u128::from(MARGIN) => Preference::Hot,
             () if for_copies * 100 > for_hot * u128::from(MARGIN) => Preference::Copies,
@@ -155,7 +155,7 @@ impl MemoryTuner {
             Preference::Copies => hot - 1,
             Preference::Neither => hot,
         };
-        self.hot.store(next.clamp(LEAST, PARTS - LEAST_COPIES), Ordering::Relaxed);
+        self.hot.store(next.clamp(LEAST_HOT, PARTS - LEAST_COPIES), Ordering::Relaxed);
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
         (0..PARTS).for_each(|_| period(&split, 100, 0));
         assert_eq!(split.hot(FRAMES_OF_ALL), FRAMES_OF_ALL * (PARTS - LEAST_COPIES) / PARTS);
         (0..2 * PARTS).for_each(|_| period(&split, 0, 100));
-        assert_eq!(split.hot(FRAMES_OF_ALL), FRAMES_OF_ALL * LEAST / PARTS);
+        assert_eq!(split.hot(FRAMES_OF_ALL), FRAMES_OF_ALL * LEAST_HOT / PARTS);
     }
 
     #[test]

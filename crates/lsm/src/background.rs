@@ -34,9 +34,9 @@ use crate::{
 /// A flush compacts L0 itself once L0 has this many times [`L0_STOP_TRIGGER`] runs: then background compaction does not
 /// keep up.
 const LEEWAY: usize = 2;
-/// Divisor: read-triggered intra-L0 merges are limited to half of L0's target size. They do not move records down, and
+/// Read-triggered intra-L0 merges are limited to L0's target bytes divided by this. They do not move records down, and
 /// about half of L0 goes down with the first four runs.
-const PAID_PART: u64 = 2;
+const READ_TRIGGERED_DIVISOR: u64 = 2;
 
 /// A strategy for the tables of a keyspace.
 type Strategy<'s> = dyn CompactionStrategy<TableReader> + 's;
@@ -160,7 +160,10 @@ impl Lsm {
         let intra_l0 = if self.compactor.full.any() || self.throttle.shortage.is_there() {
             IntraL0Limits::NONE
         } else {
-            IntraL0Limits { few: self.tuning.small, budget: self.compactor.read_budget.available() }
+            IntraL0Limits {
+                size_tiered_bytes: self.tuning.size_tiered_bytes,
+                read_triggered_bytes: self.compactor.read_budget.available(),
+            }
         };
         CompactionState {
             l0_target: self.tuning.l0_target,
@@ -217,7 +220,11 @@ impl Lsm {
     /// Charges a scan of this many runs of L0 to the read budget: all runs but one are extra cost. Requests a job
     /// if the budget has grown enough for one.
     pub(crate) fn charge_l0_runs(self: &Arc<Self>, runs: u64) {
-        if self.compactor.read_budget.record_scan(runs.saturating_sub(1), self.tuning.l0_target / PAID_PART) {
+        if self
+            .compactor
+            .read_budget
+            .record_scan(runs.saturating_sub(1), self.tuning.l0_target / READ_TRIGGERED_DIVISOR)
+        {
             self.schedule_compaction_if_due();
         }
     }

@@ -17,7 +17,7 @@ impl Tuning {
         table: 16 << 10,
         // In a schedule of shuttle, threads do a few flushes of a few records. A table has 16 KiB at least.
         l0_target: unless_shuttle(72 << 10, 4 << 10),
-        small: 64 << 10,
+        size_tiered_bytes: 64 << 10,
         part: 32 << 10,
         conversion_part: unless_shuttle(16 << 10, 1),
         helpers: 2,

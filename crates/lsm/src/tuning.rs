@@ -15,7 +15,7 @@ pub(crate) struct Tuning {
     pub(crate) l0_target: u64,
     /// Most bytes of small runs of L0 that are merged within L0: those of a memtable, so that large runs are not
     /// written twice unless scans pay for it.
-    pub(crate) small: u64,
+    pub(crate) size_tiered_bytes: u64,
     /// Least bytes of tables of a subcompaction.
     pub(crate) part: u64,
     /// The same for a part of a conversion, which ends with no table of its own.
@@ -46,7 +46,7 @@ impl Tuning {
             memtable: options.memtable_bytes(budget) as usize,
             table: options.table_bytes(budget),
             l0_target: budget as u64 / LEVEL_0_PART,
-            small: options.memtable_bytes(budget),
+            size_tiered_bytes: options.memtable_bytes(budget),
             part: PART_TABLES * options.table_bytes(budget),
             conversion_part: options.table_bytes(budget),
             helpers: MOST_HELPERS

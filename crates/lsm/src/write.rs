@@ -10,7 +10,7 @@ use ecotone_sys::chunk::Size;
 
 use crate::{
     compaction::throttle::{
-        disk_shortage::{LOOK_AGAIN, PATIENCE, WHAT},
+        disk_shortage::{LOOK_AGAIN, MAX_WAIT, WHAT},
         write_stall::{MAX_IMMUTABLE_MEMTABLES, memtable_stall_fraction},
     },
     memtable::{
@@ -227,7 +227,7 @@ impl Lsm {
     #[cold]
     fn wait_for_space(self: &Arc<Self>) -> Result<()> {
         let clock = &*self.files.context().shared.clock;
-        let end = clock.now().saturating_add(PATIENCE.as_nanos() as u64);
+        let end = clock.now().saturating_add(MAX_WAIT.as_nanos() as u64);
         let mut delay = WriteDelay::new(&self.throttle.delays, clock);
         loop {
             let is_compaction_running = self.is_compaction_running();

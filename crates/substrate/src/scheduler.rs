@@ -129,7 +129,7 @@ impl fmt::Debug for Scheduler {
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Workers that are kept for urgent jobs.
-const KEPT: usize = 2;
+const URGENT_WORKERS: usize = 2;
 
 /// Time between two calls of the ticks.
 const BETWEEN_TICKS: Duration = Duration::from_secs(1);
@@ -197,7 +197,7 @@ impl Pool {
             tick: Condvar::new(),
             asleep: AtomicBool::new(false),
             manual: workers.is_none(),
-            most_patient: workers.map_or(usize::MAX, |workers| workers.saturating_sub(KEPT).max(1)),
+            most_patient: workers.map_or(usize::MAX, |workers| workers.saturating_sub(URGENT_WORKERS).max(1)),
             health,
         }
     }

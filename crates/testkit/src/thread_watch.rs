@@ -8,7 +8,7 @@ use std::{
 };
 
 /// The longest time until a watched thread begins and sleeps.
-const PATIENCE: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// Watches one thread, whose state the kernel tells.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl ThreadWatch {
     /// # Panics
     /// If it does not in time, or has ended.
     pub fn wait_asleep(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + MAX_WAIT;
         while !self.is_asleep() {
             assert!(Instant::now() < deadline, "the thread waits for nothing");
             thread::yield_now();

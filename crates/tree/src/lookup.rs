@@ -13,7 +13,7 @@ use super::{
 
 /// Mismatched pages in a row, with no claim and no change of the index, after which the page counts as damaged and not
 /// as being written.
-const PATIENCE: u32 = 3;
+const MAX_MISMATCHES: u32 = 3;
 
 /// The state of one search.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Lookup<'k> {
     key: &'k [u8],
     pair: PagePair,
     in_overflow: bool,
-    doubts: u32,
+    mismatches: u32,
 }
 
 /// The next step of a search.
@@ -37,7 +37,7 @@ impl<'k> Lookup<'k> {
     /// Begins the search for a key. Also returns the page to read first.
     pub(crate) fn begin(store: &Store, key: &'k [u8]) -> (Self, u32) {
         let pair = store.index.lookup(key);
-        (Lookup { key, pair, in_overflow: false, doubts: 0 }, pair.page)
+        (Lookup { key, pair, in_overflow: false, mismatches: 0 }, pair.page)
     }
 
     /// Continues with the bytes of the requested page.
@@ -84,12 +84,12 @@ impl<'k> Lookup<'k> {
         let claimed = store.claims.is_claimed(self.pair.page);
         let now = store.index.lookup(self.key);
         if claimed || now != self.pair {
-            self.doubts = 0;
+            self.mismatches = 0;
             ecotone_sys::primitive::thread::yield_now();
         } else {
-            self.doubts += 1;
+            self.mismatches += 1;
         }
-        if self.doubts >= PATIENCE {
+        if self.mismatches >= MAX_MISMATCHES {
             return Err(store.damage(page, strange));
         }
         Ok(self.restart(now))

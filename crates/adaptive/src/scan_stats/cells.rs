@@ -9,7 +9,7 @@ use super::cell_stats::CellStats;
 pub(crate) type KeyRange = (Vec<u8>, Option<Vec<u8>>);
 
 /// Maximum number of cells.
-pub(super) const MOST: usize = 128;
+pub(super) const MAX_CELLS: usize = 128;
 /// A cell with more than the first share of all scans, or of all read cost, is divided. Two neighbours with less than
 /// the second share of both together are joined.
 const DIVIDED: f64 = 1.0 / 64.0;
@@ -70,7 +70,7 @@ impl Cells {
         let mut large: Vec<_> = fractions.filter(|(fraction, _)| *fraction > DIVIDED).collect();
         large.sort_by(|(one, _), (other, _)| other.total_cmp(one));
         for (fraction, lower) in large {
-            if self.0.len() == MOST && !self.join_least(&all, fraction / 2.0) {
+            if self.0.len() == MAX_CELLS && !self.join_least(&all, fraction / 2.0) {
                 return;
             }
             // Smaller ones may have been joined.
@@ -203,7 +203,9 @@ mod tests {
     }
 
     fn is_sound(cells: &Cells) -> bool {
-        cells.0[0].lower.is_empty() && cells.0.is_sorted_by(|one, other| one.lower < other.lower) && cells.len() <= MOST
+        cells.0[0].lower.is_empty()
+            && cells.0.is_sorted_by(|one, other| one.lower < other.lower)
+            && cells.len() <= MAX_CELLS
     }
 
     /// Pseudorandom, from 0 to 2^16.

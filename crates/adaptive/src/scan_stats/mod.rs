@@ -28,7 +28,7 @@ const MIN_SCANS: f64 = 100.0;
 const HOT_SHARE: f64 = 15.0 / 16.0;
 /// Cells with at most this share of all scans are ignored. All such cells together have fewer scans than [`HOT_SHARE`]
 /// leaves out.
-const NEGLIGIBLE_SHARE: f64 = (1.0 - HOT_SHARE) / cells::MOST as f64;
+const NEGLIGIBLE_SHARE: f64 = (1.0 - HOT_SHARE) / cells::MAX_CELLS as f64;
 
 /// A cell outside the hot set still counts as hot if the coldest cell of the hot set has at most this many times its
 /// density of scans.

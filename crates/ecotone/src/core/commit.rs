@@ -33,7 +33,7 @@ use crate::{Durability, Error, Result, limits};
 
 /// Capacity, in bytes, of the buffer that a thread keeps for its encoded records. Every single record fits, so only
 /// batches allocate.
-const KEPT: usize = 4096;
+const KEPT_BUFFER_BYTES: usize = 4096;
 /// Bytes that a record takes in a cache beyond key and value, by the accounting of the log.
 const RECORD_OVERHEAD: usize = 32;
 
@@ -198,7 +198,7 @@ impl DatabaseState {
         ENCODED.with(|encoded| {
             let body = &mut *encoded.borrow_mut();
             let committed = self.commit_encoded(targets, durability, lock, body);
-            if body.capacity() > KEPT {
+            if body.capacity() > KEPT_BUFFER_BYTES {
                 *body = Vec::new();
             }
             committed

@@ -18,8 +18,8 @@ use ecotone_sys::primitive::{
 /// Tombstones that a scan must pass over before a new gap is worth its memory. One is enough to extend a gap.
 const WORTH_A_GAP: u64 = unless_shuttle(32, 1);
 /// The most gaps of a keyspace and of a database, and the longest bound in bytes: 4 MiB in all.
-const MOST: usize = 16;
-const MOST_OF_ALL: usize = 8192;
+const MAX_GAPS: usize = 16;
+const MAX_GAPS_OF_DATABASE: usize = 8192;
 const LONGEST_BOUND: usize = 256;
 /// Inserts into a gap without a scan in between, after which the gap is dropped.
 const MOST_CUTS: u8 = 8;
@@ -164,7 +164,7 @@ struct GapSlot(Arc<GapSlots>);
 impl GapSlots {
     fn take(self: &Arc<Self>) -> Option<GapSlot> {
         let place = GapSlot(self.clone());
-        (self.0.fetch_add(1, Ordering::Relaxed) < MOST_OF_ALL).then_some(place)
+        (self.0.fetch_add(1, Ordering::Relaxed) < MAX_GAPS_OF_DATABASE).then_some(place)
     }
 }
 
@@ -440,7 +440,7 @@ impl State {
 
     /// Drops the least recently used gaps if there are too many.
     fn keep_few(&mut self) {
-        while self.gaps.len() > MOST {
+        while self.gaps.len() > MAX_GAPS {
             let oldest = self.gaps.iter().min_by_key(|(_, gap)| gap.used).map(|(low, _)| low.clone());
             oldest.into_iter().for_each(|low| drop(self.gaps.remove(&low)));
         }
@@ -537,11 +537,11 @@ mod tests {
     #[test]
     fn gaps_are_few_short_and_forgotten() {
         let gaps = learned();
-        for number in 0..2 * MOST {
+        for number in 0..2 * MAX_GAPS {
             let low = format!("p{number:03}");
             scan(&gaps, range(&low, "z"), Direction::Up, Some(&format!("{low}5")), 99);
         }
-        assert_eq!(all(&gaps).len(), MOST);
+        assert_eq!(all(&gaps).len(), MAX_GAPS);
         let long = "q".repeat(1000);
         scan(&gaps, range("q", "z"), Direction::Up, Some(&long), 99);
         assert!(all(&gaps).contains(&gap("q", &long[..LONGEST_BOUND])));

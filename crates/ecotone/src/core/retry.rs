@@ -9,7 +9,7 @@ use super::state::DatabaseState;
 use crate::{Error, Result};
 
 /// The longest wait, and the time between two attempts.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 const TRY_AGAIN: Duration = Duration::from_millis(1);
 
 impl DatabaseState {
@@ -30,7 +30,7 @@ impl DatabaseState {
     #[cold]
     fn try_again<T>(&self, mut call: impl FnMut() -> Result<T>) -> Result<T> {
         let clock = &self.shared.clock;
-        let end = clock.now().saturating_add(PATIENCE.as_nanos() as u64);
+        let end = clock.now().saturating_add(MAX_WAIT.as_nanos() as u64);
         loop {
             clock.sleep(TRY_AGAIN);
             match call() {

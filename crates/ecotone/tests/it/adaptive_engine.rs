@@ -9,7 +9,7 @@ use std::{
 use ecotone::{AdaptiveOptions, ConversionReason, Database, Hint, Keyspace, KeyspaceOptions, LsmOptions, Shape};
 
 const KEYS: u32 = 60_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 fn key(number: u32) -> String {
     format!("key {number:08}")
@@ -34,7 +34,7 @@ fn wait_until(keyspace: &Keyspace, what: &str, is_so: impl Fn(&[Shape]) -> bool)
         if is_so(&shapes) {
             return;
         }
-        assert!(begun.elapsed() < PATIENCE, "{what}: {shapes:?}");
+        assert!(begun.elapsed() < MAX_WAIT, "{what}: {shapes:?}");
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -128,7 +128,7 @@ fn a_range_that_is_scanned_again_and_again_becomes_pages_by_itself() {
         for number in (20_000..22_000).step_by(13) {
             assert_eq!(keyspace.range(key(number)..).take(20).filter(|record| record.is_ok()).count(), 20);
         }
-        assert!(begun.elapsed() < PATIENCE, "{:?} {:?}", keyspace.shapes(), keyspace.stats());
+        assert!(begun.elapsed() < MAX_WAIT, "{:?} {:?}", keyspace.shapes(), keyspace.stats());
     }
     let shapes = keyspace.shapes();
     assert!(

@@ -22,7 +22,7 @@ use ecotone_testkit::{
     suite::ObservedFactory,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 /// More writes than can succeed without background work.
 const ENOUGH: u32 = 1_000_000;
 /// Writes after which a writer counts as running.
@@ -127,7 +127,7 @@ impl<T: Send + 'static> Work<T> {
 
     fn end(self) -> T {
         self.ended
-            .recv_timeout(PATIENCE)
+            .recv_timeout(MAX_WAIT)
             .unwrap_or_else(|error| panic!("{} waits for what never comes: {error}", self.what))
     }
 }

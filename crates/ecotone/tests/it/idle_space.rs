@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 /// An adaptive keyspace that has only pages before most records are deleted.
 const PAGES: &str = "adaptive pages";
 /// The longest wait for the space.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
@@ -44,7 +44,7 @@ fn deleted(directory: &Path, engine: &str, all: bool) -> (Database, Either) {
         keyspace.hint::<Vec<u8>>(.., Hint::ReadMostly).unwrap();
         let begun = Instant::now();
         while keyspace.shapes().iter().any(|range| range.shape != Shape::Pages) || keyspace.shapes().is_empty() {
-            assert!(begun.elapsed() < PATIENCE, "{:?}", keyspace.shapes());
+            assert!(begun.elapsed() < MAX_WAIT, "{:?}", keyspace.shapes());
             thread::sleep(Duration::from_millis(50));
         }
     }
@@ -68,7 +68,7 @@ fn space_of_what_was_deleted_comes_back() {
         let most = 2 * sessions + 16 * MIB;
         while bytes(&path(engine, *all)) > most {
             let there = bytes(&path(engine, *all)) as f64 / MIB as f64;
-            assert!(begun.elapsed() < PATIENCE, "{engine}, all deleted: {all}: {there:.1} MiB of files");
+            assert!(begun.elapsed() < MAX_WAIT, "{engine}, all deleted: {all}: {there:.1} MiB of files");
             thread::sleep(Duration::from_millis(500));
         }
     }

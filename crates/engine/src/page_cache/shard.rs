@@ -11,7 +11,7 @@ use super::table::{Entry, FRAMES, PLACES, PageId, Table};
 /// Frames of a slab.
 const SLAB_FRAMES: usize = Size::Slab.bytes() / PAGE;
 /// Pages to admit after a refusal before the budget is asked again.
-const PATIENCE: u8 = 63;
+const SKIPS_AFTER_REFUSAL: u8 = 63;
 
 /// One shard. Only whole slabs move between caches, so the shard cuts them into frames itself.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub(super) struct Shard {
     hits: u64,
     misses: u64,
     /// Pages to admit before the budget is asked for a slab.
-    patience: u8,
+    skips_left: u8,
 }
 
 impl Shard {
@@ -77,7 +77,7 @@ impl Shard {
         if let Some(Some(_)) = known {
             return false;
         }
-        let is_refused = self.free.is_empty() && !self.grow(memory) && self.patience == PATIENCE;
+        let is_refused = self.free.is_empty() && !self.grow(memory) && self.skips_left == SKIPS_AFTER_REFUSAL;
         let frame = match (self.free.pop(), known) {
             (None, Some(None)) => self.evict(),
             (free, _) => free,
@@ -144,8 +144,8 @@ impl Shard {
 
     /// Leases a slab, but not too often after a refusal.
     fn grow(&mut self, (memory, component): (&Memory, Component)) -> bool {
-        if self.patience > 0 {
-            self.patience -= 1;
+        if self.skips_left > 0 {
+            self.skips_left -= 1;
             return false;
         }
         let lease = || memory.lease(component, Size::Slab);
@@ -155,14 +155,14 @@ impl Shard {
         let place = self.slabs.iter().position(Option::is_none).unwrap_or(self.slabs.len());
         let may_grow = self.table.is_some() && place < FRAMES / SLAB_FRAMES;
         match may_grow.then(lease).flatten() {
-            None => self.patience = PATIENCE,
+            None => self.skips_left = SKIPS_AFTER_REFUSAL,
             Some(block) => {
                 self.slabs.resize_with(self.slabs.len().max(place + 1), || None);
                 self.slabs[place] = Some(block);
                 self.free.extend((place * SLAB_FRAMES..(place + 1) * SLAB_FRAMES).map(|frame| frame as u16));
             }
         }
-        self.patience == 0
+        self.skips_left == 0
     }
 
     /// Evicts the first page that the clock finds at priority 0, lowering others on the way; returns its frame.

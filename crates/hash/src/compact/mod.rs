@@ -48,7 +48,7 @@ use super::{
 };
 
 /// Maximum bytes of hot log that become one delta.
-const MOST: u64 = PLACES * WORD as u64;
+const MAX_COMPACTED_BYTES: u64 = PLACES * WORD as u64;
 /// The parts of the memory budget for copies of records that were read from segments, and for windows of a merge.
 const COPIES: usize = 16;
 const WINDOWS: usize = 32;
@@ -239,7 +239,7 @@ impl Compactor<'_> {
         while self.hash.cold.runs().deltas().len() >= self.limits.merge_at {
             self.merge()?;
         }
-        let until = until.min(from.plus(MOST));
+        let until = until.min(from.plus(MAX_COMPACTED_BYTES));
         let region = Region { from, until: if from < in_memory { until.min(in_memory) } else { until } };
         let mut living = match self.limits.compaction {
             Compaction::Scan => self.live_by_scan(region)?,
@@ -328,6 +328,6 @@ impl Compactor<'_> {
     /// Bytes of copied records at which a delta is full.
     fn most_copies(&self) -> usize {
         // One more window may exceed the limit by two slabs.
-        (self.environment.memory.budget() / COPIES).min(MOST as usize - 2 * Size::Slab.bytes())
+        (self.environment.memory.budget() / COPIES).min(MAX_COMPACTED_BYTES as usize - 2 * Size::Slab.bytes())
     }
 }

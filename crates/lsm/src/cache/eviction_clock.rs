@@ -10,7 +10,7 @@ use std::{
 use crate::cache::lazy_slot::Evictable;
 
 /// Least entries at which those of dropped tables are searched and removed.
-const FEW: usize = 64;
+const MIN_ENTRIES_TO_CLEAN: usize = 64;
 
 /// Entries in memory; the next one under the hand is in front.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ pub(crate) struct Victim {
 impl EvictionClock {
     /// Adds a loaded part.
     pub(crate) fn enter(&mut self, part: Weak<dyn Evictable>, bytes: usize) {
-        if self.entries.len() >= self.full.max(FEW) {
+        if self.entries.len() >= self.full.max(MIN_ENTRIES_TO_CLEAN) {
             self.entries.retain(|entry| entry.part.strong_count() > 0);
             self.full = 2 * self.entries.len();
         }
@@ -126,6 +126,6 @@ mod tests {
         for _ in 0..10_000 {
             clock.enter(Weak::<Fake>::new(), 1);
         }
-        assert!(clock.entries.len() <= FEW, "{}", clock.entries.len());
+        assert!(clock.entries.len() <= MIN_ENTRIES_TO_CLEAN, "{}", clock.entries.len());
     }
 }

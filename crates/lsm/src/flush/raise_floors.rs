@@ -12,7 +12,7 @@ use crate::{
 
 /// Most rows of adjacent paged ranges that one flush raises: each takes two keys in the log. In the others the new run
 /// becomes visible.
-const MOST: usize = 64;
+const MAX_EDITS: usize = 64;
 
 /// Edits that raise `superseded_from` of such ranges to the run that a flush is about to add, without the records that
 /// went to pages. There is one edit for each row of adjacent paged ranges: a gap between two may have records in the
@@ -37,7 +37,7 @@ pub(crate) fn raise_floors(
             }),
         }
     }
-    edits.truncate(MOST);
+    edits.truncate(MAX_EDITS);
     edits
 }
 

@@ -13,10 +13,10 @@ use crate::{
 
 /// Records of the first batch, and of the largest. Each batch has twice as many as the one before, since most scans are
 /// short and few of their records are in memtables.
-const FEW: usize = 4;
-const MANY: usize = 64;
+const FIRST_BATCH_RECORDS: usize = 4;
+const MAX_BATCH_RECORDS: usize = 64;
 /// A batch ends once it has this many bytes.
-const BYTES: usize = 16 << 10;
+const MAX_BATCH_BYTES: usize = 16 << 10;
 
 /// Records that were copied together; a value of `None` is a tombstone.
 pub(crate) struct MemtableBatch {
@@ -29,7 +29,7 @@ pub(crate) struct MemtableBatch {
 
 impl Default for MemtableBatch {
     fn default() -> MemtableBatch {
-        MemtableBatch { records: VecDeque::new(), goes_on: true, next: FEW }
+        MemtableBatch { records: VecDeque::new(), goes_on: true, next: FIRST_BATCH_RECORDS }
     }
 }
 
@@ -68,7 +68,7 @@ impl MemtableBatch {
         let (mut merged, mut bytes) = (MergingIterator::new(sources, direction, 0), 0);
         self.records.clear();
         self.goes_on = true;
-        while self.records.len() < self.next && bytes < BYTES {
+        while self.records.len() < self.next && bytes < MAX_BATCH_BYTES {
             let next = merged.first().and_then(|source| Some((source, source.key().filter(|key| left.contains(key))?)));
             let Some((source, key)) = next else {
                 self.goes_on = false;
@@ -80,7 +80,7 @@ impl MemtableBatch {
             self.records.push_back((key.to_vec(), has_value.then_some(value)));
             merged.pass()?;
         }
-        self.next = MANY.min(2 * self.next);
+        self.next = MAX_BATCH_RECORDS.min(2 * self.next);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use ecotone_sys::primitive::{
 };
 
 /// Overwrites prevail if there are more than this many writes for each new key.
-const FEW: u64 = 5;
+const WRITES_PER_INSERT: u64 = 5;
 
 /// Counts writes, and those of them that insert a new key.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Overwrites {
         let now = (self.writes.get(), self.inserts.get());
         let before = std::mem::replace(&mut *self.before.lock(), now);
         let [writes, inserts] = [now.0.wrapping_sub(before.0), now.1.wrapping_sub(before.1)];
-        self.prevail.store(writes > FEW * inserts, Ordering::Relaxed);
+        self.prevail.store(writes > WRITES_PER_INSERT * inserts, Ordering::Relaxed);
     }
 
     /// Whether nearly all writes that filled the last slab found their keys in the memtable.

@@ -14,7 +14,7 @@ const TOMBSTONE: u8 = 2;
 const KIND_BITS: u32 = 3;
 const KIND: u8 = (1 << KIND_BITS) - 1;
 /// Stands for the shared length if that follows as a number of its own.
-const MANY: usize = 31;
+const SHARED_FOLLOWS: usize = 31;
 
 /// A record without the shared prefix of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// Bytes of the encoded entry.
     pub(super) fn len(&self) -> usize {
-        let many = self.shared.checked_sub(MANY).map_or(0, |more| varint_len(more as u64));
+        let many = self.shared.checked_sub(SHARED_FOLLOWS).map_or(0, |more| varint_len(more as u64));
         let value = self.value.map_or(0, |value| varint_len(value.len() as u64) + value.len());
         1 + many + varint_len(self.rest.len() as u64) + self.rest.len() + value
     }
@@ -38,9 +38,9 @@ impl<'a> Entry<'a> {
     /// Writes the entry to the beginning of `bytes`, which is long enough.
     pub(super) fn write(&self, bytes: &mut [u8]) {
         let kind = if self.value.is_some() { VALUE } else { TOMBSTONE };
-        bytes[0] = kind | (self.shared.min(MANY) as u8) << KIND_BITS;
+        bytes[0] = kind | (self.shared.min(SHARED_FOLLOWS) as u8) << KIND_BITS;
         let mut at = 1;
-        if let Some(more) = self.shared.checked_sub(MANY) {
+        if let Some(more) = self.shared.checked_sub(SHARED_FOLLOWS) {
             at = put_length(bytes, at, more);
         }
         at = put_length(bytes, at, self.rest.len());
@@ -58,7 +58,7 @@ impl<'a> Entry<'a> {
     pub(super) fn read(r: &mut Reader<'a>) -> result::Result<Entry<'a>, Malformed> {
         let head = r.u8()?;
         let mut shared = usize::from(head >> KIND_BITS);
-        if shared == MANY {
+        if shared == SHARED_FOLLOWS {
             shared += length(r)?;
         }
         let rest = length(r)?;

@@ -126,7 +126,7 @@ const WINDOWS: usize = 4;
 const MOST_RESERVE: usize = 4 * CHUNK_BYTES;
 
 /// Each share has at least one of this many parts of the caches' memory.
-const LEAST: usize = 16;
+const MIN_SHARE_DIVISOR: usize = 16;
 /// Bytes of budget per remembered request of demand: some requests for each page that the budget could hold.
 const HORIZON: usize = 512;
 
@@ -321,7 +321,7 @@ impl Memory {
         let essential = self.essential(&members).max(self.peak.load(Ordering::Relaxed));
         let left = self.budget.saturating_sub(self.reserve + essential);
         let demand: u64 = members.iter().map(|member| member.demand()).sum();
-        let least = left / members.len().max(LEAST);
+        let least = left / members.len().max(MIN_SHARE_DIVISOR);
         let rest = left.saturating_sub(least * members.len());
         match demand {
             0 => left / members.len().max(1),

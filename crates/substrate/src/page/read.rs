@@ -8,7 +8,7 @@ use super::layout::{
 use crate::limits::{MAX_KEY, PAGE};
 
 /// Up to this many equal heads are compared one by one.
-const FEW: usize = 4;
+const LINEAR_HEADS: usize = 4;
 
 /// One record of a page. The key is the page's [`prefix`](Page::prefix) followed by `suffix`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,8 +154,8 @@ impl<'a> Page<'a> {
     pub(super) fn search_behind(&self, first: usize, wanted: u32, suffix: &[u8]) -> Result<usize, usize> {
         let behind = self.slots.get(first..).unwrap_or_default();
         // Mostly there is one such head or none, and a binary search would touch many cache lines to find that out.
-        let few = behind.iter().take(FEW).take_while(|slot| slot_head(slot) == wanted).count();
-        let all = if few < FEW { few } else { behind.partition_point(|slot| slot_head(slot) == wanted) };
+        let few = behind.iter().take(LINEAR_HEADS).take_while(|slot| slot_head(slot) == wanted).count();
+        let all = if few < LINEAR_HEADS { few } else { behind.partition_point(|slot| slot_head(slot) == wanted) };
         let equal = behind.get(..all).unwrap_or_default();
         let found = equal.binary_search_by(|slot| self.suffix(slot).cmp(suffix));
         found.map(|i| first + i).map_err(|i| first + i)

@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 use super::phase::Phase;
 
 /// The longest time from one stop to the next, before the test is declared stuck.
-const PATIENCE: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -78,7 +78,7 @@ impl Turn {
             self.changed.notify_all();
         }
         while *state == State::Going {
-            let late = self.changed.wait_for(&mut state, PATIENCE).timed_out();
+            let late = self.changed.wait_for(&mut state, MAX_WAIT).timed_out();
             assert!(!late, "it waits for something that does not come while others stand still");
         }
     }

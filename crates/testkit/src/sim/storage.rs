@@ -29,7 +29,7 @@ use super::{
 };
 
 /// Longest wait for an I/O to arrive at a held page, before the test is declared stuck.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// A database directory in memory. Clones are handles of the same disk.
 #[derive(Debug, Clone)]
@@ -184,7 +184,7 @@ impl SimStorage {
     /// # Panics
     /// If none arrives within ten seconds.
     pub fn wait_blocked(&self, file: FileId, offset: u64) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + MAX_WAIT;
         let mut state = self.shared.state();
         while state.gates.blocked(gate(file, offset)) == 0 {
             let late = self.shared.changed.wait_until(&mut state, deadline).timed_out();

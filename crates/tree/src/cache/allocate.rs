@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Requests for table memory to skip after a refusal by the budget.
-const PATIENCE: u8 = 63;
+const SKIPS_AFTER_REFUSAL: u8 = 63;
 /// Bytes that compacting a slab must free to be worth it, as long as there is another way.
 const GAIN: usize = SLAB / 64;
 /// Slabs to visit, for each slab, until the two clocks have lowered every clean record to priority 0.
@@ -100,12 +100,12 @@ impl Shard {
     /// Whether the table can grow by a bucket, with memory from the budget at most.
     pub(super) fn table_has_room(&mut self) -> bool {
         if self.table.wants_block() {
-            if self.patience > 0 {
-                self.patience -= 1;
+            if self.skips_left > 0 {
+                self.skips_left -= 1;
                 return false;
             }
             let Some(block) = self.lease(Component::CacheTable) else {
-                self.patience = PATIENCE;
+                self.skips_left = SKIPS_AFTER_REFUSAL;
                 return false;
             };
             self.table.add(block);

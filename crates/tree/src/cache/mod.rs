@@ -53,11 +53,11 @@ pub(crate) use self::{
     write_out::{DirtyOverlay, KeySpan},
 };
 
-/// Budget that one shard serves, in bytes; and the least budget of a shard while there are at most [`FEW`] shards, so
-/// that threads seldom contend.
+/// Budget that one shard serves, in bytes; and the least budget of a shard while there are at most [`FEW_SHARDS`]
+/// shards, so that threads seldom contend.
 const SHARD_BUDGET: usize = 16 << 20;
 const LEAST_BUDGET: usize = 4 << 20;
-const FEW: usize = 4;
+const FEW_SHARDS: usize = 4;
 /// Windows that the longest log spans, nearly.
 const WINDOWS: u64 = 64;
 /// Write counters of the whole cache.
@@ -124,7 +124,7 @@ impl Cache {
     /// Creates an empty cache that leases from `memory` and gives back on request. `seed` is for its hashes. The log
     /// has at most `log_bytes` bytes.
     pub(crate) fn new(memory: Arc<Memory>, seed: u64, log_bytes: u64) -> Arc<Cache> {
-        let (usual, few) = (memory.budget() / SHARD_BUDGET, (memory.budget() / LEAST_BUDGET).min(FEW));
+        let (usual, few) = (memory.budget() / SHARD_BUDGET, (memory.budget() / LEAST_BUDGET).min(FEW_SHARDS));
         let count = usual.max(few).next_power_of_two().clamp(2, 256);
         let (dirty_bytes, hungry, heat) = (Arc::default(), Arc::default(), Arc::new(ReaccessStats::default()));
         let common = ShardContext { hasher: KeyHasher::new(seed), memory: memory.clone(), dirty_bytes, heat, hungry };

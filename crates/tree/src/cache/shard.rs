@@ -61,7 +61,7 @@ pub(super) struct Shard {
     /// Disk requests that were saved, or would have been with more memory, and are not reported yet.
     uses: u32,
     /// Requests for table memory to skip after a refusal.
-    pub(super) patience: u8,
+    pub(super) skips_left: u8,
 }
 
 impl Shard {
@@ -77,7 +77,7 @@ impl Shard {
             stripes: vec![0; stripes].into(),
             stats: CacheStats::default(),
             uses: 0,
-            patience: 0,
+            skips_left: 0,
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
 /// Epochs kept; a season is at most half as long.
 const EPOCHS: usize = 128;
 /// Bytes of memory of a history.
-pub(super) const BYTES: usize = EPOCHS * CELLS * size_of::<f32>();
+pub(super) const HISTORY_BYTES: usize = EPOCHS * CELLS * size_of::<f32>();
 /// Largest useful share of an epoch in one cell: above it, new cells are cut.
 const LARGEST: f32 = 0.5;
 /// Weight of a new back-test in the running mean.

@@ -68,7 +68,7 @@ impl ForecastState {
     /// that is too little.
     pub(super) fn lease(memory: &Memory, kind: ForecastKind, pace: EpochSchedule, seed: u64) -> Option<ForecastState> {
         let left = (memory.budget() / BUDGET_PART).saturating_sub(memory.used(&[Component::Forecast])) / 2;
-        let bins = (left.saturating_sub(history::BYTES) / BIN_BYTES).min(MOST_BINS);
+        let bins = (left.saturating_sub(history::HISTORY_BYTES) / BIN_BYTES).min(MOST_BINS);
         if bins < LEAST_BINS {
             return None;
         }

@@ -23,8 +23,8 @@ const DEPTH: usize = 64;
 /// Most neighbouring pages that one request writes.
 const RUN: usize = Size::Slab.bytes() / PAGE;
 /// Least and most write requests in flight. With the least, one is filled while another is written.
-const LEAST: usize = 2;
-const MOST: usize = 16;
+const MIN_WRITES: usize = 2;
+const MAX_WRITES: usize = 16;
 
 /// The page file of one keyspace. Page 0 is its header.
 #[derive(Debug, Clone)]
@@ -102,7 +102,7 @@ impl PageFile {
     /// the disk.
     pub(crate) fn writing(&self) -> Result<Writing> {
         self.health.check()?;
-        let slabs = self.memory.lease_in_turn(Component::Frames, LEAST)?;
+        let slabs = self.memory.lease_in_turn(Component::Frames, MIN_WRITES)?;
         Ok(Writing { file: self.clone(), queue: self.storage.queue()?, slabs })
     }
 
@@ -202,8 +202,11 @@ impl Writing {
 
     /// Gets one more slab if there is memory for it, or else waits for a slab of a finished request.
     fn make_room(&mut self) -> Result<()> {
-        let more =
-            if self.queue.in_flight() < MOST { self.file.memory.lease(Component::Frames, Size::Slab) } else { None };
+        let more = if self.queue.in_flight() < MAX_WRITES {
+            self.file.memory.lease(Component::Frames, Size::Slab)
+        } else {
+            None
+        };
         match more {
             Some(slab) => self.slabs.push(slab),
             None => self.queue.take_back(1, &mut self.slabs)?,

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Fewest stored records from which the insert pattern is judged.
-const FEW: usize = 8;
+const MIN_STORED: usize = 8;
 
 /// How new records lie among the stored ones.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl InsertPattern {
 
     /// Whether all new records lie at one place or two: inserts in key order. Random inserts lie at more places.
     fn is_in_order(&self) -> bool {
-        self.stored >= FEW && (1..=2).contains(&self.runs)
+        self.stored >= MIN_STORED && (1..=2).contains(&self.runs)
     }
 }
 

@@ -37,7 +37,7 @@ const MOST_AHEAD: usize = 4 * Size::Slab.bytes();
 const EMPTY_PAGE: u64 = 16;
 /// Mismatching pages in a row, without a concurrent change, after which a page is reported as damaged. The first may
 /// have been read long before it was checked.
-const PATIENCE: u32 = 4;
+const MAX_MISMATCHES: u32 = 4;
 
 /// A cursor over a range of a tree.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ struct End {
     ahead: usize,
     /// Bytes of dirty records that the next read copies.
     dirty: usize,
-    doubts: u32,
+    mismatches: u32,
     /// The index version at the last page mismatch.
     doubted: u64,
     window: Window,
@@ -155,7 +155,7 @@ impl End {
             asked: 0,
             ahead: 0,
             dirty: FEW_DIRTY,
-            doubts: 0,
+            mismatches: 0,
             doubted: 0,
             window: Window::new(memory),
             open: None,
@@ -203,7 +203,7 @@ impl End {
                     // The first page is excluded, since a scan begins in its middle.
                     self.deletes += if self.passed > 0 && open.is_empty() { EMPTY_PAGE } else { 0 };
                     self.open = Some(open);
-                    self.doubts = 0;
+                    self.mismatches = 0;
                     self.passed += usize::from(!is_again);
                     return Ok(true);
                 }
@@ -275,11 +275,11 @@ impl End {
         let has_moved = version != self.doubted && tree.store.index.lookup(&expected.lower) != expected.pair;
         self.doubted = version;
         if tree.store.claims.is_claimed(expected.pair.page) || has_moved {
-            self.doubts = 0;
+            self.mismatches = 0;
             ecotone_sys::primitive::thread::yield_now();
         } else {
-            self.doubts += 1;
+            self.mismatches += 1;
         }
-        if self.doubts >= PATIENCE { Err(tree.store.damage(page, why)) } else { Ok(()) }
+        if self.mismatches >= MAX_MISMATCHES { Err(tree.store.damage(page, why)) } else { Ok(()) }
     }
 }

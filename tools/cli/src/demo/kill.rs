@@ -24,7 +24,7 @@ use crate::{
 
 const SIGKILL: i32 = 9;
 /// An open that takes longer than this is an error.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MAX_WAIT: Duration = Duration::from_secs(120);
 
 /// The facts about a victim at its death.
 #[derive(Debug)]
@@ -83,10 +83,10 @@ fn start(demo: &Demo, path: &std::path::Path, round: u32) -> Result<ChildGuard, 
 fn wait(moment: Moment, opened: &mpsc::Receiver<()>) -> Result<Instant, Failure> {
     let life = match moment {
         Moment::Working(life) => {
-            if opened.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            if opened.recv_timeout(MAX_WAIT) == Err(RecvTimeoutError::Timeout) {
                 return Err(Failure::Told(format!(
                     "the child process did not open the database within {} s",
-                    PATIENCE.as_secs()
+                    MAX_WAIT.as_secs()
                 )));
             }
             life

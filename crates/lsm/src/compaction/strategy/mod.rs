@@ -41,14 +41,14 @@ pub(crate) const L0_URGENT_TRIGGER: usize = 8;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IntraL0Limits {
     /// For size-tiered merges of a few runs, of which none is large beside the others.
-    pub(crate) few: u64,
+    pub(crate) size_tiered_bytes: u64,
     /// For any runs: what scans have paid for (the read budget).
-    pub(crate) budget: u64,
+    pub(crate) read_triggered_bytes: u64,
 }
 
 impl IntraL0Limits {
     /// No intra-L0 merges.
-    pub(crate) const NONE: IntraL0Limits = IntraL0Limits { few: 0, budget: 0 };
+    pub(crate) const NONE: IntraL0Limits = IntraL0Limits { size_tiered_bytes: 0, read_triggered_bytes: 0 };
 }
 
 /// What a choice depends on besides the version.
@@ -120,7 +120,7 @@ pub(crate) struct ReduceL0 {
 impl<T: TableMeta> CompactionStrategy<T> for ReduceL0 {
     fn choose(&self, version: &Version<T>, state: &CompactionState<'_>) -> Option<CompactionPlan<T>> {
         let plan = || {
-            let small = version.plan_intra_l0(IntraL0Limits { budget: 0, ..state.intra_l0 });
+            let small = version.plan_intra_l0(IntraL0Limits { read_triggered_bytes: 0, ..state.intra_l0 });
             small.or_else(|| version.plan_oldest_l0(state.l0_target))
         };
         (version.l0_runs().count() >= self.runs).then(plan).flatten()
@@ -135,9 +135,9 @@ impl<T: TableMeta> Version<T> {
         match (self.l0_score(l0_target), level) {
             (Some(l0_score), Some((score, level))) if score > l0_score => self.next_plan_of_level(level, cursors),
             // The remainder of runs that have mostly moved down is merged within L0 rather than moved down.
-            (Some(_), _) => {
-                self.plan_intra_l0(IntraL0Limits { budget: 0, ..intra_l0 }).or_else(|| self.plan_l0(l0_target))
-            }
+            (Some(_), _) => self
+                .plan_intra_l0(IntraL0Limits { read_triggered_bytes: 0, ..intra_l0 })
+                .or_else(|| self.plan_l0(l0_target)),
             (None, level) => {
                 let level = || level.and_then(|(_, level)| self.next_plan_of_level(level, cursors));
                 self.plan_intra_l0(intra_l0).or_else(level).or_else(|| self.plan_tombstone_dense())
@@ -187,10 +187,13 @@ impl<T: TableMeta> Version<T> {
 
     /// The intra-L0 merge of adjacent runs that reads the fewest bytes for each run that it saves, if the limits allow
     /// one. A small run costs a scan as much as a large one.
-    pub(super) fn plan_intra_l0(&self, small: IntraL0Limits) -> Option<CompactionPlan<T>> {
+    pub(super) fn plan_intra_l0(&self, limits: IntraL0Limits) -> Option<CompactionPlan<T>> {
         let runs: Vec<_> = self.l0_runs().map(|(run_id, run)| (run_id, run, self.bytes_at(run_id))).collect();
         let from = |first: usize| {
-            [size_tiered_runs(&runs[first..], small.few), read_triggered_runs(&runs[first..], small.budget)]
+            [
+                size_tiered_runs(&runs[first..], limits.size_tiered_bytes),
+                read_triggered_runs(&runs[first..], limits.read_triggered_bytes),
+            ]
         };
         let plans = (0..runs.len()).flat_map(from).flatten();
         plans.min_by_key(|plan| plan.bytes() / (plan.inputs.len() as u64 - 1))

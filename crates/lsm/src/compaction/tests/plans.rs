@@ -227,7 +227,9 @@ fn what_is_written_again_and_again_goes_down_alone() {
 #[test]
 fn many_small_runs_become_one_before_they_go_down() {
     let version = over_tens(&[&[(0, 99)][..]; 9]);
-    let target = |few, budget| choose(&version, 1000, IntraL0Limits { few, budget }).expect("it is due").target;
+    let target = |size_tiered_bytes, read_triggered_bytes| {
+        choose(&version, 1000, IntraL0Limits { size_tiered_bytes, read_triggered_bytes }).expect("it is due").target
+    };
     assert_eq!(target(1000, NO_BYTES), RunId::L0(8));
     assert_eq!(target(NO_BYTES, NO_BYTES), RunId::LAST, "they may not become one");
     assert_eq!(target(NO_BYTES, 1000), RunId::LAST, "what goes down need not be merged before");
@@ -263,10 +265,10 @@ fn a_choice_is_pure_and_there_is_one_if_it_is_due() {
             version(&mut random)
         };
         let mut some = |most: u64| if random.random() { random.random_range(0..most) } else { NO_BYTES };
-        let (few, budget) = (some(3000), some(3000));
+        let (size_tiered_bytes, read_triggered_bytes) = (some(3000), some(3000));
         let state = CompactionState {
             l0_target: [NO_BYTES, 1500, u64::MAX][random.random_range(0..3)],
-            intra_l0: IntraL0Limits { few, budget },
+            intra_l0: IntraL0Limits { size_tiered_bytes, read_triggered_bytes },
             idle_garbage: random.random_bool(0.3).then_some(1 << 20),
             is_space_short: random.random_bool(0.3),
             cursors: &cursors,
@@ -285,7 +287,7 @@ fn a_choice_is_pure_and_there_is_one_if_it_is_due() {
 
 /// The inputs of the intra-L0 merge, from young to old, and its target. The runs have `runs[n]` tables of 100 bytes,
 /// the oldest first.
-fn become_one(runs: &[u64], small: IntraL0Limits) -> Option<(Vec<RunId>, RunId)> {
+fn become_one(runs: &[u64], limits: IntraL0Limits) -> Option<(Vec<RunId>, RunId)> {
     let (mut structure, mut tables) = (LevelManifest::default(), Vec::new());
     for (ordinal, count) in (0..).zip(runs) {
         let row: Vec<_> =
@@ -294,7 +296,7 @@ fn become_one(runs: &[u64], small: IntraL0Limits) -> Option<(Vec<RunId>, RunId)>
         structure.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
         tables.extend(row);
     }
-    let plan = Version::empty().after(&structure, &tables).unwrap().plan_intra_l0(small)?;
+    let plan = Version::empty().after(&structure, &tables).unwrap().plan_intra_l0(limits)?;
     assert_eq!(plan.inputs.iter().map(|(_, run)| run.tables().len() as u64).sum::<u64>() * 100, plan.bytes());
     Some((plan.inputs.iter().map(|(run_id, _)| *run_id).collect(), plan.target))
 }
@@ -305,7 +307,7 @@ fn runs(ordinals: &[u64], target: u64) -> Option<(Vec<RunId>, RunId)> {
 
 #[test]
 fn small_runs_become_one_where_the_youngest_is() {
-    let small = |runs: &[u64]| become_one(runs, IntraL0Limits { few: 1000, budget: 0 });
+    let small = |runs: &[u64]| become_one(runs, IntraL0Limits { size_tiered_bytes: 1000, read_triggered_bytes: 0 });
     assert_eq!(small(&[1, 1, 1]), None, "few");
     assert_eq!(small(&[1, 1, 1, 1]), runs(&[3, 2, 1, 0], 3));
     assert_eq!(
@@ -323,7 +325,8 @@ fn small_runs_become_one_where_the_youngest_is() {
 
 #[test]
 fn runs_for_which_scans_have_paid_become_one_with_the_fewest_bytes_for_each() {
-    let paid = |runs: &[u64], budget| become_one(runs, IntraL0Limits { few: 0, budget });
+    let paid =
+        |runs: &[u64], budget| become_one(runs, IntraL0Limits { size_tiered_bytes: 0, read_triggered_bytes: budget });
     assert_eq!(paid(&[1], 1000), None, "it is one");
     assert_eq!(paid(&[9, 1], 900), None, "not enough");
     assert_eq!(paid(&[9, 1], 1000), runs(&[1, 0], 1));

@@ -15,7 +15,7 @@ use crate::{
 /// that are merged into it, and as much again.
 const TABLES: u64 = 3;
 /// Longest time that a writer waits for compaction to free space, and the time between two checks.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(5);
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// How long a shortage lasts before writes are refused because no compaction runs. Until then, obsolete tables may go
 /// when the log is synced, and a job that found no memory is tried again.

@@ -1,7 +1,7 @@
 //! Bit packing of numbers of up to 56 bits. A *look* is the eight bytes from which one number is read.
 
 /// The most bits of a number that one look holds at any bit offset.
-pub(super) const MOST: u32 = 56;
+pub(super) const MAX_BITS: u32 = 56;
 /// Bytes of a look.
 pub(super) const LOOK: usize = 8;
 
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn numbers_of_any_width_come_back() {
-        for width in 0..=MOST {
+        for width in 0..=MAX_BITS {
             let numbers: Vec<u64> =
                 (0..50u64).map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15) & ((1 << width) - 1)).collect();
             let mut bytes = pack(width, numbers.iter().copied());

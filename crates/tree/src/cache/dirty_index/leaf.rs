@@ -11,10 +11,10 @@ use super::{
 };
 
 /// The most entries of a leaf. The rest of the block accounts for the leaf's memory outside of it.
-pub(super) const MOST: usize = 480;
+pub(super) const MAX_ENTRIES: usize = 480;
 /// Entries above which each one reserves its share of a ready block (see
 /// [`LeafReservation`](super::reservation::LeafReservation)).
-pub(super) const FEW: usize = 450;
+pub(super) const UNRESERVED_ENTRIES: usize = 450;
 /// The longest common prefix that a leaf records, in bytes.
 const COMMON: usize = 32;
 /// The number of consecutive windows that the entries of a leaf can distinguish.
@@ -57,7 +57,7 @@ impl Leaf {
 
     /// Entries that count as crowded.
     pub(super) fn crowded(&self) -> usize {
-        self.len.saturating_sub(FEW)
+        self.len.saturating_sub(UNRESERVED_ENTRIES)
     }
 
     fn bytes(&self, place: usize) -> Range<usize> {
@@ -158,7 +158,7 @@ impl Leaf {
 
     /// Inserts an entry where its key is missing. The leaf has space.
     pub(super) fn insert(&mut self, place: usize, key: Key<'_>, address: Address, window: u64, cells: &impl Cells) {
-        assert!(self.len < MOST);
+        assert!(self.len < MAX_ENTRIES);
         self.share_with(key, cells);
         let window = self.note(window);
         let from = self.bytes(place).start;
@@ -233,7 +233,7 @@ impl Leaf {
 
     /// Appends the entries of the next leaf.
     pub(super) fn append(&mut self, other: &mut Leaf, cells: &impl Cells) {
-        assert!(self.len + other.len <= MOST);
+        assert!(self.len + other.len <= MAX_ENTRIES);
         for place in 0..other.len {
             let window = self.note(other.window(place));
             self.put(self.len, Entry::new(0, window, other.address(place)));

@@ -26,7 +26,7 @@ pub(super) use self::{cells::Cells, entry::Key};
 use self::{
     directory::{Directory, Node},
     entry::Fence,
-    leaf::{FEW, Leaf, LeafPosition, MOST},
+    leaf::{Leaf, LeafPosition, MAX_ENTRIES, UNRESERVED_ENTRIES},
     reservation::LeafReservation,
 };
 use super::handle::Address;
@@ -142,14 +142,14 @@ impl DirtyIndex {
         cells: &impl Cells,
     ) {
         let before = leaf.crowded();
-        if leaf.len() < MOST {
+        if leaf.len() < MAX_ENTRIES {
             leaf.insert(at, key, address, window, cells);
             return self.room.recount(before, leaf.crowded());
         }
         // For ascending or descending keys, the leaf that is left behind stays nearly full.
         let middle = match at {
-            0 => leaf.len() - FEW,
-            at if at == leaf.len() => FEW,
+            0 => leaf.len() - UNRESERVED_ENTRIES,
+            at if at == leaf.len() => UNRESERVED_ENTRIES,
             _ => leaf.len() / 2,
         };
         let mut upper = Leaf::new(self.room.take());

@@ -11,10 +11,10 @@ use ecotone_sys::{
     },
 };
 
-use super::leaf::{FEW, MOST};
+use super::leaf::{MAX_ENTRIES, UNRESERVED_ENTRIES};
 
 /// Entries, admitted or crowded in their leaves, for each ready block.
-const EACH: usize = MOST - FEW;
+const EACH: usize = MAX_ENTRIES - UNRESERVED_ENTRIES;
 /// Blocks that stay ready beyond the need: a margin for threads that are admitted while one block is given back.
 const SPARE: usize = 8;
 
@@ -24,7 +24,7 @@ pub(super) struct LeafReservation {
     memory: Arc<Memory>,
     /// Writes that are admitted: each may insert one entry.
     admitted: AtomicUsize,
-    /// Entries above [`FEW`], over all leaves.
+    /// Entries above [`UNRESERVED_ENTRIES`], over all leaves.
     crowded: AtomicUsize,
     count: AtomicUsize,
     ready: Mutex<Vec<Block>>,

@@ -17,7 +17,7 @@ const EACH: usize = KEYS / PAGES;
 /// Write-outs, hits and misses at least.
 const WRITE_OUTS: u64 = 10_000;
 /// The longest time until there are so many.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Numbers that only grow, in pages that the test stands in for.
 struct Fixture {
@@ -166,7 +166,7 @@ fn nobody_reads_less_than_was_acknowledged() {
             }))
         });
         let clock = SystemClock::default();
-        while !fixture.is_enough() && clock.now() < PATIENCE.as_nanos() as u64 {
+        while !fixture.is_enough() && clock.now() < MAX_WAIT.as_nanos() as u64 {
             thread::sleep(Duration::from_millis(1));
         }
         fixture.over.store(true, Ordering::Relaxed);

@@ -18,7 +18,7 @@ use crate::{error::Result, row::Durability};
 const CACHE_PERCENT: usize = 25;
 
 /// Longest wait for the lock of a database.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// An open database with its one unnamed tree.
 pub(super) struct Sled {
@@ -44,7 +44,7 @@ fn open_when_free(configuration: &Config) -> ::sled::Result<Db> {
     loop {
         match configuration.open() {
             Err(::sled::Error::Io(error))
-                if error.to_string().contains("acquire lock") && begin.elapsed() < PATIENCE =>
+                if error.to_string().contains("acquire lock") && begin.elapsed() < MAX_WAIT =>
             {
                 thread::sleep(Duration::from_millis(20));
             }

@@ -32,7 +32,7 @@ pub(super) fn body_at(head: &[u8; HEAD]) -> usize {
 pub(super) fn body_bytes(head: &[u8; HEAD], blocks: usize) -> Option<usize> {
     let (shift, width) = (head[11], u32::from(head[12]));
     let least_is_zero = width <= NARROW || head[13..] == [0; 3];
-    (u32::from(shift) < u64::BITS && width <= bits::MOST && least_is_zero)
+    (u32::from(shift) < u64::BITS && width <= bits::MAX_BITS && least_is_zero)
         .then(|| (blocks.saturating_sub(1) * width as usize).div_ceil(8))
 }
 
@@ -159,7 +159,7 @@ fn measure(deviations: &[i128]) -> Option<(u32, i32)> {
         }
     }
     let width = (bits(most.max(-least - 1).max(0)) + 1).max(NARROW + 1);
-    (width <= bits::MOST).then_some((width, 0))
+    (width <= bits::MAX_BITS).then_some((width, 0))
 }
 
 /// The deviation that a stored zero stands for.
