@@ -17,13 +17,11 @@ use crate::{
         inputs::output_splitter::OutputSplitter,
     },
     manifest::{PagedRangeEdit, RangeEditKind, RunId, VersionEdit},
-    pages::{
-        conversion::Conversion,
-        pending_frees::KeySpan,
-        reactivate::{TableReplacement, merge_all},
-        tier::PageCursor,
+    pages::{conversion::Conversion, pending_frees::KeySpan, tier::PageCursor},
+    version::{
+        Run, TableMeta, Version,
+        table_replacement::{TableReplacement, merge_all},
     },
-    version::{Run, TableMeta, Version},
 };
 
 /// The target of the merge: no run or level is older.

@@ -7,6 +7,7 @@ mod run;
 mod sorted_runs;
 pub(crate) mod super_version;
 mod table_meta;
+pub(crate) mod table_replacement;
 mod targets;
 #[cfg(test)]
 pub(super) mod tests;

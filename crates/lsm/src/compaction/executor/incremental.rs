@@ -10,8 +10,7 @@ use super::{Compaction, job::MergeTask, merge::MergedTables};
 use crate::{
     compaction::strategy::plan::{CompactionPlan, range},
     manifest::{RunId, VersionEdit},
-    pages::reactivate::TableReplacement,
-    version::{Run, TableMeta},
+    version::{Run, TableMeta, table_replacement::TableReplacement},
 };
 
 /// Divisors of the free space: a job that would take more than half of it runs in slices, and a slice takes a quarter

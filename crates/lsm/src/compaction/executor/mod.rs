@@ -16,9 +16,9 @@ use crate::{
     cache::table_reader::TableReader,
     compaction::{inputs::output_splitter::MAX_GRANDPARENT_OVERLAP, strategy::plan::CompactionPlan},
     manifest::{RunId, VersionEdit},
-    pages::{conversion::Conversion, reactivate::TableReplacement, unsafe_inputs::Reactivation},
+    pages::{conversion::Conversion, unsafe_inputs::Reactivation},
     store::Lsm,
-    version::{TableMeta, Version},
+    version::{TableMeta, Version, table_replacement::TableReplacement},
 };
 
 /// One compaction, from its plan to the edit. The compaction lock is held meanwhile, so the version keeps all inputs.
