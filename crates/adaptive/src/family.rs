@@ -58,12 +58,12 @@ impl EngineFactory for AdaptiveFamily {
     }
 
     fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
-        let (keyspace, root) = self.create_keyspace(&context)?;
-        Ok((AnyEngine::Ordered(Arc::new(keyspace)), root))
+        let (keyspace, checkpoint) = self.create_keyspace(&context)?;
+        Ok((AnyEngine::Ordered(Arc::new(keyspace)), checkpoint))
     }
 
-    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
-        Ok(AnyEngine::Ordered(Arc::new(self.open_keyspace(&context, root)?)))
+    fn open(&self, context: Context, checkpoint: &EngineCheckpoint) -> Result<AnyEngine> {
+        Ok(AnyEngine::Ordered(Arc::new(self.open_keyspace(&context, checkpoint)?)))
     }
 }
 
@@ -77,8 +77,8 @@ impl AdaptiveFamily {
         let file = PageFile::create(&context.shared.environment(), context.keyspace)?;
         let made = || {
             let keyspace = self.empty(context, options, &file)?;
-            let root = keyspace.take_checkpoint()?;
-            Ok((keyspace, root))
+            let checkpoint = keyspace.take_checkpoint()?;
+            Ok((keyspace, checkpoint))
         };
         made().inspect_err(|_| {
             // The caller needs the first error. If the removal fails, the next opening removes the file.
@@ -101,13 +101,13 @@ impl AdaptiveFamily {
     ///
     /// # Errors
     /// If the checkpoint is invalid, or I/O fails.
-    pub fn open_keyspace(&self, context: &Context, root: &EngineCheckpoint) -> Result<AdaptiveKeyspace> {
+    pub fn open_keyspace(&self, context: &Context, checkpoint: &EngineCheckpoint) -> Result<AdaptiveKeyspace> {
         let place = || format!("the root of keyspace {} in the manifest", context.keyspace);
-        let blob = Blob::decode(&root.blob).map_err(|malformed| malformed.at(place(), 0))?;
-        let (lsm, structure) = ecotone_lsm::blob::decode(&blob.lsm).map_err(|malformed| malformed.at(place(), 0))?;
+        let blob = Blob::decode(&checkpoint.blob).map_err(|malformed| malformed.at(place(), 0))?;
+        let (lsm, manifest) = ecotone_lsm::blob::decode(&blob.lsm).map_err(|malformed| malformed.at(place(), 0))?;
         let options = AdaptiveOptions { lsm, ..blob.options };
         let tree = self.tree.open_tree(part(context, PAGES), &blob.tree, options.page_fill)?;
-        Ok(self.keyspace(context, options, Some(structure.with_paged_ranges(blob.paged_ranges)), tree))
+        Ok(self.keyspace(context, options, Some(manifest.with_paged_ranges(blob.paged_ranges)), tree))
     }
 
     /// A keyspace of this tree, and of an empty lsm or one with this manifest.
@@ -115,7 +115,7 @@ impl AdaptiveFamily {
         &self,
         context: &Context,
         options: AdaptiveOptions,
-        structure: Option<LevelManifest>,
+        manifest: Option<LevelManifest>,
         tree: Arc<Tree>,
     ) -> AdaptiveKeyspace {
         let controller = Controller::new(&context.shared, options.adapt, options.split);
@@ -124,7 +124,7 @@ impl AdaptiveFamily {
         let observer = (self.wrap_observer)(observer, &context.shared);
         // The cache is independent of the form of a range, and no conversion touches it.
         let deps = LsmDeps::new(tree.record_cache(), page_tier, observer);
-        let lsm = Arc::new(self.lsm.part(part(context, TABLES), options.lsm, structure, deps));
+        let lsm = Arc::new(self.lsm.part(part(context, TABLES), options.lsm, manifest, deps));
         controller.begin(&lsm);
         AdaptiveKeyspace { lsm, tree, controller, options }
     }

@@ -30,9 +30,13 @@ pub struct AdaptiveKeyspace {
 impl AdaptiveKeyspace {
     /// Checkpoints the lsm and the tree at one position of the log (adaptive-protocol.md, invariant 20).
     pub(super) fn take_checkpoint(&self) -> Result<EngineCheckpoint> {
-        let ((checkpoint, structure), lsm, paged_ranges) = self.lsm.checkpoint_with(|| self.tree.begin_checkpoint());
+        let ((checkpoint, structure_position), lsm, paged_ranges) =
+            self.lsm.checkpoint_with(|| self.tree.begin_checkpoint());
         let tree = self.tree.end_checkpoint(checkpoint)?;
-        Ok(EngineCheckpoint { structure, blob: Blob { options: self.options, paged_ranges, lsm, tree }.encode() })
+        Ok(EngineCheckpoint {
+            structure_position,
+            blob: Blob { options: self.options, paged_ranges, lsm, tree }.encode(),
+        })
     }
 
     /// The memtables and tables.

@@ -48,9 +48,9 @@ impl Layout {
             malformed.at(format!("the root of keyspace {keyspace} in the manifest"), 0)
         };
         let Blob { paged_ranges, lsm: tables, tree: pages, .. } = Blob::decode(blob).map_err(malformed)?;
-        let (_, structure) = ecotone_lsm::blob::decode(&tables).map_err(malformed)?;
+        let (_, manifest) = ecotone_lsm::blob::decode(&tables).map_err(malformed)?;
         let pages = problems.survive(Pages::open(environment, keyspace, &pages))?;
-        Ok(Layout { tables: Tables::of(structure.with_paged_ranges(paged_ranges)), pages })
+        Ok(Layout { tables: Tables::of(manifest.with_paged_ranges(paged_ranges)), pages })
     }
 
     /// The layout of a keyspace whose log is complete from its beginning. The index of its pages is not known.

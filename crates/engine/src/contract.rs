@@ -73,7 +73,7 @@ pub struct Context {
     /// (`docs/format/adaptive.md`).
     pub sub_engine: Option<u8>,
     /// Options by name, as given when the keyspace is created; empty when it is opened (the engine keeps the ones it
-    /// needs in its root).
+    /// needs in its checkpoint).
     pub settings: Vec<(String, String)>,
     /// The parts shared with the rest of the database.
     pub shared: Shared,
@@ -194,9 +194,9 @@ pub type UpdateFn<'a> = dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> UpdateAction +
 /// The part of a keyspace checkpoint that goes into the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineCheckpoint {
-    /// Structural records at or above this are not in `blob` and will be replayed.
-    pub structure: Seq,
-    /// The engine's own description of its durable structure.
+    /// The log position from which structural records are replayed: those below it are in `blob`.
+    pub structure_position: Seq,
+    /// The engine's own description of its durable structure. The format pages call it the root of the keyspace.
     pub blob: Vec<u8>,
 }
 
@@ -544,17 +544,17 @@ pub trait EngineFactory: Send + Sync + fmt::Debug {
     fn check(&self, _settings: &[(String, String)]) -> Result<()> {
         Ok(())
     }
-    /// The files of a keyspace with this root, so that its other files can be removed before it is opened; `None` if
-    /// the keyspace has to be opened to tell.
+    /// The files of a keyspace with this checkpoint, so that its other files can be removed before it is opened; `None`
+    /// if the keyspace has to be opened to tell.
     ///
     /// # Errors
-    /// If the root is invalid.
-    fn files(&self, _context: &Context, _root: &EngineCheckpoint) -> Result<Option<Vec<FileId>>> {
+    /// If the checkpoint is invalid.
+    fn files(&self, _context: &Context, _checkpoint: &EngineCheckpoint) -> Result<Option<Vec<FileId>>> {
         Ok(None)
     }
     /// Creates an empty keyspace: its files exist, and their names are durable, on return. The result includes its
     /// first checkpoint.
     fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)>;
-    /// Opens a keyspace from its root. Replay follows.
-    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine>;
+    /// Opens a keyspace from its checkpoint. Replay follows.
+    fn open(&self, context: Context, checkpoint: &EngineCheckpoint) -> Result<AnyEngine>;
 }

@@ -47,8 +47,8 @@ impl<S> FileCatalog<S> {
         &self.environment
     }
 
-    /// The state of the structure. Its lock is held while the log record of a change is appended, so that a root
-    /// contains a change entirely or not at all. The lock is never held across I/O.
+    /// The state of the structure. Its lock is held while the log record of a change is appended, so that a
+    /// checkpoint contains a change entirely or not at all. The lock is never held across I/O.
     pub fn state(&self) -> MutexGuard<'_, S> {
         self.state.lock()
     }

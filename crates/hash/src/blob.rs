@@ -15,8 +15,8 @@ use super::{
 const FORM: u8 = 2;
 
 /// Encodes options and structure.
-pub fn encode(options: HashOptions, structure: &HashManifest) -> Vec<u8> {
-    let HashManifest { index_bits, begin, durable, segments, deltas, partitions } = structure;
+pub fn encode(options: HashOptions, manifest: &HashManifest) -> Vec<u8> {
+    let HashManifest { index_bits, begin, durable, segments, deltas, partitions } = manifest;
     let mut w = Writer::new();
     options.encode(w.u8(FORM));
     w.u8(*index_bits).u64(begin.get()).u64(durable.get());
@@ -39,7 +39,7 @@ pub fn encode(options: HashOptions, structure: &HashManifest) -> Vec<u8> {
 pub fn decode(bytes: &[u8]) -> Result<(HashOptions, HashManifest), Malformed> {
     let mut r = Reader::new(bytes);
     let options = if r.version(FORM)? == FORM { HashOptions::decode(&mut r)? } else { HashOptions::default() };
-    let structure = HashManifest {
+    let manifest = HashManifest {
         index_bits: index_bits(&mut r)?,
         begin: address(&mut r)?,
         durable: address(&mut r)?,
@@ -49,8 +49,8 @@ pub fn decode(bytes: &[u8]) -> Result<(HashOptions, HashManifest), Malformed> {
     };
     let end = r.position();
     r.finish()?;
-    structure.check().map_err(|what| Malformed::new(end, what))?;
-    Ok((options, structure))
+    manifest.check().map_err(|what| Malformed::new(end, what))?;
+    Ok((options, manifest))
 }
 
 fn delta(r: &mut Reader<'_>) -> Result<Delta, Malformed> {

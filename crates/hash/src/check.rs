@@ -18,7 +18,7 @@ use super::{
 /// Reads and checks everything. Writers go on meanwhile.
 pub(super) fn check(hash: &Arc<Hash>, files: &Files) -> Result<Check> {
     let mut check = Check::default();
-    check.problems.extend(files.structure().check().err().map(str::to_owned));
+    check.problems.extend(files.manifest().check().err().map(str::to_owned));
     check_pages(&hash.chains.log, files, &mut check)?;
     check_runs(hash, files.environment(), &mut check)?;
     let mut walk = HashCursor::new(hash.clone());

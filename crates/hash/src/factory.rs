@@ -46,12 +46,13 @@ impl EngineFactory for HashFamily {
         HashOptions::parse(settings).map(drop)
     }
 
-    fn files(&self, context: &Context, root: &EngineCheckpoint) -> Result<Option<Vec<FileId>>> {
-        let (_, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place_of_root(context), 0))?;
+    fn files(&self, context: &Context, checkpoint: &EngineCheckpoint) -> Result<Option<Vec<FileId>>> {
+        let (_, manifest) =
+            blob::decode(&checkpoint.blob).map_err(|malformed| malformed.at(place_of_root(context), 0))?;
         let keyspace = context.keyspace;
         let segments =
-            structure.segments.iter().map(|segment| FileId::Segment { keyspace, number: segment.file.number });
-        let tables = structure.tables().map(|file| FileId::Table { keyspace, number: file.number });
+            manifest.segments.iter().map(|segment| FileId::Segment { keyspace, number: segment.file.number });
+        let tables = manifest.tables().map(|file| FileId::Table { keyspace, number: file.number });
         Ok(Some(segments.chain(tables).collect()))
     }
 
@@ -61,15 +62,15 @@ impl EngineFactory for HashFamily {
         let limits = self.limits(&context, options);
         let files = Arc::new(Files::new(context, options, HashManifest::new(sizes.bucket_bits as u8)));
         let keyspace = HashKeyspace::create(files, sizes, limits)?;
-        let root = keyspace.root()?;
-        Ok((AnyEngine::Hashed(Arc::new(keyspace)), root))
+        let checkpoint = keyspace.take_checkpoint()?;
+        Ok((AnyEngine::Hashed(Arc::new(keyspace)), checkpoint))
     }
 
-    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
-        let (options, structure) =
-            blob::decode(&root.blob).map_err(|malformed| malformed.at(place_of_root(&context), 0))?;
+    fn open(&self, context: Context, checkpoint: &EngineCheckpoint) -> Result<AnyEngine> {
+        let (options, manifest) =
+            blob::decode(&checkpoint.blob).map_err(|malformed| malformed.at(place_of_root(&context), 0))?;
         let limits = self.limits(&context, options);
-        let files = Arc::new(Files::new(context, options, structure));
+        let files = Arc::new(Files::new(context, options, manifest));
         Ok(AnyEngine::Hashed(Arc::new(HashKeyspace::open(files, self.sizes, limits))))
     }
 }

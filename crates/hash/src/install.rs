@@ -46,26 +46,26 @@ impl Deref for Files {
 /// The structure of the keyspace, and its obsolete files.
 #[derive(Debug)]
 pub(super) struct State {
-    structure: HashManifest,
+    manifest: HashManifest,
     /// Obsolete files, each with the sequence of the record that dropped it. A file is removed when that record is
     /// synced.
-    dead: Vec<(Seq, FileId)>,
+    obsolete: Vec<(Seq, FileId)>,
     /// FLOOR: where the hot log ended at the last flush, if the keyspace is not logged.
     floor: Address,
     numbers: FileIdAllocator,
 }
 
 impl Files {
-    /// The files of a keyspace with this structure.
-    pub(super) fn new(context: Context, options: HashOptions, structure: HashManifest) -> Files {
+    /// The files of a keyspace with this manifest.
+    pub(super) fn new(context: Context, options: HashOptions, manifest: HashManifest) -> Files {
         let mut environment = context.shared.environment();
         let budget = options.disk.map(Budget::new);
         if let Some(budget) = &budget {
             environment.storage = budget.over(environment.storage);
         }
         // An earlier session may have promised all that it has on disk.
-        let floor = if context.logged { Address::FIRST } else { structure.durable };
-        let state = State { structure, dead: Vec::new(), floor, numbers: FileIdAllocator::default() };
+        let floor = if context.logged { Address::FIRST } else { manifest.durable };
+        let state = State { manifest, obsolete: Vec::new(), floor, numbers: FileIdAllocator::default() };
         Files { catalog: FileCatalog::new(context, environment, state), options, budget }
     }
 
@@ -79,15 +79,15 @@ impl Files {
         self.budget.as_ref()
     }
 
-    /// The current structure.
-    pub(super) fn structure(&self) -> HashManifest {
-        self.state().structure.clone()
+    /// The current manifest.
+    pub(super) fn manifest(&self) -> HashManifest {
+        self.state().manifest.clone()
     }
 
     /// Sets the number of hash bits by which chains of the hot log are found. Either nothing of the log is on disk, or
     /// the number is not smaller than before.
     pub(super) fn set_index_bits(&self, bits: u8) {
-        self.state().structure.index_bits = bits;
+        self.state().manifest.index_bits = bits;
     }
 
     /// Allocates the number and the birth of a new file.
@@ -97,13 +97,14 @@ impl Files {
     fn allocate_id(&self) -> Result<FileRef> {
         self.context().begin_session()?;
         let mut state = self.state();
-        let State { structure, dead, numbers, .. } = &mut *state;
+        let State { manifest, obsolete, numbers, .. } = &mut *state;
         let is_of = |file: &FileId, of| {
             let (FileId::Segment { number, .. } | FileId::Table { number, .. }) = file else { return false };
             *number == of
         };
-        let is_dying = |number| dead.iter().any(|(_, file)| is_of(file, number));
-        Ok(numbers.next(self.context(), |number| structure.numbers().any(|named| named == number) || is_dying(number)))
+        let is_obsolete = |number| obsolete.iter().any(|(_, file)| is_of(file, number));
+        Ok(numbers
+            .next(self.context(), |number| manifest.numbers().any(|named| named == number) || is_obsolete(number)))
     }
 
     /// Records that a flush promises all of the hot log below its end. The caller holds the compaction lock.
@@ -121,11 +122,11 @@ impl Files {
     /// If the change does not fit.
     fn change(&self, change: &ManifestEdit, publish: &mut dyn FnMut()) -> Result<Seq> {
         let (mut state, append) = self.begin(&change.encode())?;
-        let (next, gone) = state.structure.after(change).unwrap_or_else(|what| panic!("{change:?}: {what}"));
+        let (next, gone) = state.manifest.after(change).unwrap_or_else(|what| panic!("{change:?}: {what}"));
         let record = append();
-        state.structure = next;
-        let dead = self.names(gone).map(|file| (record, file));
-        state.dead.extend(dead);
+        state.manifest = next;
+        let obsolete = self.names(gone).map(|file| (record, file));
+        state.obsolete.extend(obsolete);
         publish();
         Ok(record)
     }
@@ -145,7 +146,7 @@ impl Files {
     /// Bytes of the next segment: as many as all others together have, so that a keyspace of few records takes little
     /// space.
     fn next_bytes(&self) -> u64 {
-        let present: u64 = self.state().structure.segments.iter().map(|segment| segment.bytes).sum();
+        let present: u64 = self.state().manifest.segments.iter().map(|segment| segment.bytes).sum();
         present.next_power_of_two().clamp(*SEGMENT_BYTES.start(), self.segment_bytes())
     }
 
@@ -169,18 +170,21 @@ impl Files {
     }
 
     /// The checkpoint of the keyspace. `durable` returns the address below which the hot log is durable.
-    pub(super) fn root(&self, durable: impl FnOnce() -> Address) -> EngineCheckpoint {
+    pub(super) fn checkpoint(&self, durable: impl FnOnce() -> Address) -> EngineCheckpoint {
         let state = self.state();
-        let durable = durable().max(state.structure.durable);
-        let structure = HashManifest { durable, ..state.structure.clone() };
-        EngineCheckpoint { structure: self.context().shared.wal.tail(), blob: blob::encode(self.options, &structure) }
+        let durable = durable().max(state.manifest.durable);
+        let manifest = HashManifest { durable, ..state.manifest.clone() };
+        EngineCheckpoint {
+            structure_position: self.context().shared.wal.tail(),
+            blob: blob::encode(self.options, &manifest),
+        }
     }
 
     /// Removes obsolete files whose dropping record is durable. A reader still has its file open.
     pub(super) fn delete_obsolete(&self) -> Result<()> {
         let synced = self.context().shared.wal.synced();
         let ripe = |(seq, _): &mut (Seq, FileId)| *seq < synced || bug!(FreeSpaceEarly);
-        let files: Vec<_> = self.state().dead.extract_if(.., ripe).collect();
+        let files: Vec<_> = self.state().obsolete.extract_if(.., ripe).collect();
         self.remove(files.into_iter().map(|(_, file)| file))
     }
 
@@ -188,7 +192,7 @@ impl Files {
     pub(super) fn replay(&self, body: &[u8]) -> Result<()> {
         let change = ManifestEdit::decode(body).map_err(|malformed| malformed.at(RECORD, 0))?;
         let mut state = self.state();
-        (state.structure, _) = state.structure.after(&change).map_err(|what| self.invalid_edit(what))?;
+        (state.manifest, _) = state.manifest.after(&change).map_err(|what| self.invalid_edit(what))?;
         Ok(())
     }
 
@@ -197,10 +201,10 @@ impl Files {
     pub(super) fn remove_orphans(&self) -> Result<()> {
         let named: Vec<FileId> = {
             let mut state = self.state();
-            state.numbers = FileIdAllocator::behind(state.structure.numbers().max());
-            let HashManifest { segments, .. } = &state.structure;
+            state.numbers = FileIdAllocator::behind(state.manifest.numbers().max());
+            let HashManifest { segments, .. } = &state.manifest;
             let segments = segments.iter().map(|segment| segment.file).collect();
-            self.names(ObsoleteFiles { segments, tables: state.structure.tables().collect() }).collect()
+            self.names(ObsoleteFiles { segments, tables: state.manifest.tables().collect() }).collect()
         };
         remove_orphans(&*self.environment().storage, self.context().keyspace, &named)
     }
@@ -235,7 +239,7 @@ impl Install for Files {
     }
 
     fn index_bits(&self) -> u8 {
-        self.state().structure.index_bits
+        self.state().manifest.index_bits
     }
 
     fn disk(&self) -> Option<Disk> {

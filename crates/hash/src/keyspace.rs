@@ -105,9 +105,9 @@ impl HashKeyspace {
     }
 
     /// The checkpoint of the keyspace.
-    pub(super) fn root(&self) -> Result<EngineCheckpoint> {
+    pub(super) fn take_checkpoint(&self) -> Result<EngineCheckpoint> {
         let hash = &self.live()?.hash;
-        Ok(self.files.root(|| hash.chains.log.bounds().durable()))
+        Ok(self.files.checkpoint(|| hash.chains.log.bounds().durable()))
     }
 }
 
@@ -167,7 +167,7 @@ impl Engine for HashKeyspace {
     }
 
     fn checkpoint(&self) -> Result<EngineCheckpoint> {
-        self.root()
+        self.take_checkpoint()
     }
 
     fn checkpoint_is_durable(&self) {

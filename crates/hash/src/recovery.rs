@@ -22,11 +22,11 @@ const LARGE: usize = 3;
 /// Opens the runs that a structure names.
 pub(super) fn open_runs(
     environment: &Environment,
-    structure: &HashManifest,
+    manifest: &HashManifest,
     name: impl Fn(FileRef) -> FileIdentity,
 ) -> Result<Runs> {
-    let deltas: Vec<FileIdentity> = structure.deltas.iter().map(|delta| name(delta.file)).collect();
-    let partitions = structure.partitions.iter();
+    let deltas: Vec<FileIdentity> = manifest.deltas.iter().map(|delta| name(delta.file)).collect();
+    let partitions = manifest.partitions.iter();
     let partitions: Vec<_> = partitions
         .map(|partition| ((partition.part.hash_range, partition.part.base.map(&name)), partition.merged_until.get()))
         .collect();
@@ -37,23 +37,23 @@ impl Hash {
     /// Opens the keyspace from its files. Orphans are removed first.
     pub(super) fn recover(files: &Arc<Files>, sizes: Option<Sizes>, limits: CompactionLimits) -> Result<Hash> {
         files.remove_orphans()?;
-        let structure = files.structure();
-        let sizes = Sizes::of(files.environment().memory.budget(), sizes, Some(&structure)).chosen(files.options());
+        let manifest = files.manifest();
+        let sizes = Sizes::of(files.environment().memory.budget(), sizes, Some(&manifest)).chosen(files.options());
         files.set_index_bits(sizes.bucket_bits as u8);
         let open = |LogFile { file, from, bytes }: &LogFile| {
             Segment::open(files.environment(), files.file_name(*file), *from, *bytes).map(Arc::new)
         };
-        let segments: Vec<_> = structure.segments.iter().map(open).collect::<Result<_>>()?;
+        let segments: Vec<_> = manifest.segments.iter().map(open).collect::<Result<_>>()?;
         let domain = &files.context().shared.domain;
-        let log = HotLog::reopen(domain, (structure.begin, structure.durable), segments, sizes.frames);
-        let runs = open_runs(files.environment(), &structure, |file| files.file_name(file))?;
+        let log = HotLog::reopen(domain, (manifest.begin, manifest.durable), segments, sizes.frames);
+        let runs = open_runs(files.environment(), &manifest, |file| files.file_name(file))?;
         let hash = Hash::over(files, log, runs, sizes)?;
         hash.chains.log.resume(files.environment(), hash.reservations.first_frame()?)?;
         // Compaction by lookup needs less memory than by scan.
         let limits = CompactionLimits { compaction: Compaction::Lookup, ..limits };
         hash.link_all(
             &Compactor { hash: &hash, environment: files.environment(), install: &**files, limits, is_idle: false },
-            structure.durable,
+            manifest.durable,
         )?;
         Ok(hash)
     }

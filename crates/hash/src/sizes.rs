@@ -20,12 +20,12 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes in `wanted`, or the largest within a memory budget, for a keyspace with this structure.
-    pub(crate) fn of(budget: usize, wanted: Option<Sizes>, structure: Option<&HashManifest>) -> Sizes {
+    /// The sizes in `wanted`, or the largest within a memory budget, for a keyspace with this manifest.
+    pub(crate) fn of(budget: usize, wanted: Option<Sizes>, manifest: Option<&HashManifest>) -> Sizes {
         let sizes = wanted.unwrap_or_else(|| Sizes::within(budget));
         // Records on disk are in chains by as many hash bits as were chosen when they were written.
-        let on_disk = structure.filter(|structure| structure.begin < structure.durable);
-        let least = on_disk.map_or(0, |structure| structure.index_bits.into());
+        let on_disk = manifest.filter(|manifest| manifest.begin < manifest.durable);
+        let least = on_disk.map_or(0, |manifest| manifest.index_bits.into());
         Sizes { bucket_bits: sizes.bucket_bits.max(least), ..sizes }
     }
 
@@ -48,14 +48,14 @@ mod tests {
 
     #[test]
     fn an_index_over_what_is_on_disk_has_no_fewer_bits_than_before() {
-        fn chosen(budget: usize, structure: Option<&HashManifest>) -> u32 {
-            Sizes::of(budget, None, structure).bucket_bits
+        fn chosen(budget: usize, manifest: Option<&HashManifest>) -> u32 {
+            Sizes::of(budget, None, manifest).bucket_bits
         }
         let [little, much] = [16 << 20, 16 << 30].map(|budget| chosen(budget, None));
         assert!(little < much);
-        let mut structure = HashManifest::new(much as u8 - 1);
-        assert_eq!(chosen(16 << 20, Some(&structure)), little, "nothing is on disk");
-        structure.durable = Address::new(9 * PAGE);
-        assert_eq!([16 << 20, 16 << 30].map(|budget| chosen(budget, Some(&structure))), [much - 1, much]);
+        let mut manifest = HashManifest::new(much as u8 - 1);
+        assert_eq!(chosen(16 << 20, Some(&manifest)), little, "nothing is on disk");
+        manifest.durable = Address::new(9 * PAGE);
+        assert_eq!([16 << 20, 16 << 30].map(|budget| chosen(budget, Some(&manifest))), [much - 1, much]);
     }
 }

@@ -8,11 +8,11 @@ use crate::{manifest::LevelManifest, options::LsmOptions};
 const FORM: u8 = 1;
 
 /// Encodes the options and the manifest of a keyspace.
-pub fn encode(options: LsmOptions, structure: &LevelManifest) -> Vec<u8> {
+pub fn encode(options: LsmOptions, manifest: &LevelManifest) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(FORM);
     options.encode(&mut w);
-    structure.encode(&mut w);
+    manifest.encode(&mut w);
     w.finish()
 }
 
@@ -23,7 +23,7 @@ pub fn encode(options: LsmOptions, structure: &LevelManifest) -> Vec<u8> {
 pub fn decode(bytes: &[u8]) -> Result<(LsmOptions, LevelManifest), Malformed> {
     let mut r = Reader::new(bytes);
     r.version(FORM)?;
-    let (options, structure) = (LsmOptions::decode(&mut r)?, LevelManifest::decode(&mut r)?);
+    let (options, manifest) = (LsmOptions::decode(&mut r)?, LevelManifest::decode(&mut r)?);
     r.finish()?;
-    Ok((options, structure))
+    Ok((options, manifest))
 }

@@ -81,15 +81,15 @@ impl LsmFamily {
         &self,
         context: Context,
         options: LsmOptions,
-        structure: Option<LevelManifest>,
+        manifest: Option<LevelManifest>,
         deps: LsmDeps,
     ) -> LsmKeyspace {
         let tuning = self.tuning(&context, &options);
         let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
-        let (is_empty, is_threaded) = (structure.is_none(), context.shared.scheduler.is_threaded());
+        let (is_empty, is_threaded) = (manifest.is_none(), context.shared.scheduler.is_threaded());
         let read_observer = self.read_observers.map(|observer| observer(is_empty, is_threaded));
         let deps = LsmDeps { reports: SupersededReports::new(&context, is_empty), ..deps };
-        let files = VersionSet::new(context, options, structure.unwrap_or_default(), &cache);
+        let files = VersionSet::new(context, options, manifest.unwrap_or_default(), &cache);
         let keyspace = LsmKeyspace::open(files, tuning, pool, deps, read_observer);
         if is_empty { keyspace.begin_empty() } else { keyspace }
     }
@@ -104,25 +104,25 @@ impl EngineFactory for LsmFamily {
         LsmOptions::parse(settings).map(drop)
     }
 
-    fn files(&self, context: &Context, root: &EngineCheckpoint) -> Result<Option<Vec<FileId>>> {
+    fn files(&self, context: &Context, checkpoint: &EngineCheckpoint) -> Result<Option<Vec<FileId>>> {
         let place = format!("the root of keyspace {} in the manifest", context.keyspace);
-        let (_, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
+        let (_, manifest) = blob::decode(&checkpoint.blob).map_err(|malformed| malformed.at(place, 0))?;
         let keyspace = context.keyspace;
-        Ok(Some(structure.tables().map(|file| FileId::Table { keyspace, number: file.number }).collect()))
+        Ok(Some(manifest.tables().map(|file| FileId::Table { keyspace, number: file.number }).collect()))
     }
 
     fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
         let options = LsmOptions::parse(&context.settings)?;
         let deps = self.deps(&context.shared)?;
         let keyspace = self.part(context, options, None, deps);
-        let root = keyspace.files().root();
-        Ok((AnyEngine::Ordered(Arc::new(keyspace)), root))
+        let checkpoint = keyspace.files().checkpoint();
+        Ok((AnyEngine::Ordered(Arc::new(keyspace)), checkpoint))
     }
 
-    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
+    fn open(&self, context: Context, checkpoint: &EngineCheckpoint) -> Result<AnyEngine> {
         let place = format!("the root of keyspace {} in the manifest", context.keyspace);
-        let (options, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
+        let (options, manifest) = blob::decode(&checkpoint.blob).map_err(|malformed| malformed.at(place, 0))?;
         let deps = self.deps(&context.shared)?;
-        Ok(AnyEngine::Ordered(Arc::new(self.part(context, options, Some(structure), deps))))
+        Ok(AnyEngine::Ordered(Arc::new(self.part(context, options, Some(manifest), deps))))
     }
 }

@@ -75,8 +75,8 @@ impl LsmKeyspace {
     /// The checkpoint of the tables and the paged ranges, both at the moment of the log at which `begin` runs: no edit
     /// of the structure is logged meanwhile.
     pub fn checkpoint_with<T>(&self, begin: impl FnOnce() -> T) -> (T, Vec<u8>, PagedRanges) {
-        let state = self.files.structure();
-        let (begun, manifest) = (begin(), state.structure());
+        let state = self.files.lock_structure();
+        let (begun, manifest) = (begin(), state.manifest());
         (begun, blob::encode(*self.files.options(), manifest), manifest.paged_ranges().as_ref().clone())
     }
 
@@ -162,7 +162,7 @@ impl Engine for LsmKeyspace {
 
     fn checkpoint(&self) -> Result<EngineCheckpoint> {
         self.live()?;
-        Ok(self.files.root())
+        Ok(self.files.checkpoint())
     }
 
     fn checkpoint_is_durable(&self) {

@@ -69,7 +69,7 @@ impl LsmKeyspace {
 
     /// Holds the structure mutex until the guard is dropped.
     pub fn hold_structure(&self) -> impl Sized + '_ {
-        self.files().structure()
+        self.files().lock_structure()
     }
 }
 

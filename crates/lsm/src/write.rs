@@ -125,7 +125,7 @@ impl Lsm {
         self.current.wait_until_immutable();
         let reservation = self.slabs.reserve_rotation(|| self.free())?;
         let prefix = active.upgrade().map(|active| active.memtable.common_prefix());
-        let _structure = self.files.structure();
+        let _guard = self.files.lock_structure();
         let is_active = Arc::as_ptr(&self.current.get().memtables[0]) == active.as_ptr();
         let Some(prefix) = prefix.filter(|_| is_active) else {
             self.slabs.release(reservation);

@@ -22,7 +22,7 @@ fn sample(generation: u64) -> Manifest {
         logged: id != 3,
         unwritten: id == 3,
         watermark: 40_000 + u64::from(id),
-        structure: 30_000,
+        structure_position: 30_000,
         blob: blob.into(),
     };
     Manifest {

@@ -118,12 +118,12 @@ impl EngineFactory for RestlessFamily {
     }
 
     fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
-        let (keyspace, root) = self.0.create_keyspace(&context)?;
-        Ok((Restless::engine(keyspace, &context), root))
+        let (keyspace, checkpoint) = self.0.create_keyspace(&context)?;
+        Ok((Restless::engine(keyspace, &context), checkpoint))
     }
 
-    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
-        Ok(Restless::engine(self.0.open_keyspace(&context, root)?, &context))
+    fn open(&self, context: Context, checkpoint: &EngineCheckpoint) -> Result<AnyEngine> {
+        Ok(Restless::engine(self.0.open_keyspace(&context, checkpoint)?, &context))
     }
 }
 

@@ -139,7 +139,7 @@ impl Tree {
         unit.plan = fences.map(single).collect();
         let mut claim = self.store.claims.claim();
         let replaced = self.reorganiser.apply_plans(&mut [unit], &mut claim)?;
-        replaced.iter().for_each(|replaced| self.structure.give_back(replaced));
+        replaced.iter().for_each(|replaced| self.structure_log.give_back(replaced));
         Ok(())
     }
 }

@@ -95,13 +95,13 @@ impl TreeFamily {
         let Shared { memory, clock, .. } = &context.shared;
         let forecast = Forecast::new(memory.clone(), options.forecast, EpochSchedule::default(), clock.random());
         let forecast = Arc::new(forecast);
-        let structure = Arc::new(StructureLog::new(context.clone(), store.clone(), options));
+        let structure_log = Arc::new(StructureLog::new(context.clone(), store.clone(), options));
         let writer = Arc::new(PageWriter::new(context.clone(), store.clone(), commons.pages.clone(), cache.number()));
         let reorganiser = Arc::new(Reorganiser::new(
             cache.clone(),
             store.clone(),
             writer.clone(),
-            structure.clone(),
+            structure_log.clone(),
             forecast.clone(),
             SegmentPlanner::new(store.clone(), forecast.clone(), options, page_fill),
         ));
@@ -110,7 +110,7 @@ impl TreeFamily {
             cache.clone(),
             store.clone(),
             writer,
-            structure.clone(),
+            structure_log.clone(),
             reorganiser.clone(),
             forecast,
         ));
@@ -120,7 +120,7 @@ impl TreeFamily {
             pages: commons.pages.clone(),
             reader: PageReader::new(store.clone(), &context.shared),
             store,
-            structure,
+            structure_log,
             reorganiser,
             write_out,
             writeback: commons.writeback.clone(),

@@ -87,7 +87,7 @@ impl Engine for Tree {
     }
 
     fn checkpoint(&self) -> Result<EngineCheckpoint> {
-        self.structure.take_checkpoint()
+        self.structure_log.take_checkpoint()
     }
 
     fn checkpoint_is_durable(&self) {
@@ -133,7 +133,7 @@ impl Maintained for Tree {
 
 impl Recover for Tree {
     fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
-        self.structure.reinstall(body)
+        self.structure_log.reinstall(body)
     }
 
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {

@@ -95,7 +95,7 @@ pub struct Tree {
     pages: Arc<PageCache>,
     store: Arc<Store>,
     reader: PageReader,
-    structure: Arc<StructureLog>,
+    structure_log: Arc<StructureLog>,
     reorganiser: Arc<Reorganiser>,
     write_out: Arc<WriteOut>,
     /// The background write-out of all tree keyspaces.
@@ -202,11 +202,11 @@ impl Tree {
 
     /// Snapshots the index for a checkpoint. Also returns the log position up to which the snapshot has all changes.
     pub fn begin_checkpoint(&self) -> (Checkpoint<'_>, Seq) {
-        self.structure.begin_checkpoint()
+        self.structure_log.begin_checkpoint()
     }
 
     /// Writes the checkpoint, and returns the encoded root.
     pub fn end_checkpoint(&self, checkpoint: Checkpoint<'_>) -> Result<Vec<u8>> {
-        self.structure.end_checkpoint(checkpoint)
+        self.structure_log.end_checkpoint(checkpoint)
     }
 }

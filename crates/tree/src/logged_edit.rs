@@ -80,9 +80,9 @@ mod tests {
             insert: vec![(vec![], Segment::new(7)), (b"k".to_vec(), pages)],
             attach: vec![Attach { lower: b"p".to_vec(), page: 3, overflow: 4 }],
         };
-        let structure = LoggedEdit { production: 5, change };
-        let body = structure.encode();
-        assert_eq!(LoggedEdit::decode(&body).unwrap(), structure);
+        let edit = LoggedEdit { production: 5, change };
+        let body = edit.encode();
+        assert_eq!(LoggedEdit::decode(&body).unwrap(), edit);
         for cut in 0..body.len() {
             assert!(LoggedEdit::decode(&body[..cut]).is_err(), "cut at {cut}");
         }

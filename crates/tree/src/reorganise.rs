@@ -62,7 +62,7 @@ pub(crate) struct Reorganiser {
     cache: Arc<KeyspaceCache>,
     store: Arc<Store>,
     writer: Arc<PageWriter>,
-    structure: Arc<StructureLog>,
+    structure_log: Arc<StructureLog>,
     forecast: Arc<Forecast>,
     pub(crate) planner: SegmentPlanner,
     /// The lower fence that idle reorganisation has reached.
@@ -76,7 +76,7 @@ impl Reorganiser {
         cache: Arc<KeyspaceCache>,
         store: Arc<Store>,
         writer: Arc<PageWriter>,
-        structure: Arc<StructureLog>,
+        structure_log: Arc<StructureLog>,
         forecast: Arc<Forecast>,
         planner: SegmentPlanner,
     ) -> Self {
@@ -84,7 +84,7 @@ impl Reorganiser {
             cache,
             store,
             writer,
-            structure,
+            structure_log,
             forecast,
             planner,
             cleanup_cursor: Mutex::default(),
@@ -185,7 +185,7 @@ impl Reorganiser {
         drop(claim);
         self.forecast.observe(units.iter().flat_map(|unit| &unit.added).map(Vec::as_slice), 0);
         self.rebuilt.add(units.len() as u64);
-        replaced.iter().for_each(|replaced| self.structure.give_back(replaced));
+        replaced.iter().for_each(|replaced| self.structure_log.give_back(replaced));
         Ok(left)
     }
 
@@ -224,7 +224,7 @@ impl Reorganiser {
             units.iter().for_each(|unit| unit.change(&mut change));
             let left_out: LeftOut = units.iter_mut().map(|unit| std::mem::take(&mut unit.left_out)).collect();
             let on_install = || self.cache.reports().report_all(&left_out);
-            self.structure.install(&LoggedEdit { production, change }, on_install)
+            self.structure_log.install(&LoggedEdit { production, change }, on_install)
         });
         if written.is_err() {
             pages.iter().for_each(|page| claim.release(*page..*page + 1));

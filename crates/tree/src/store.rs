@@ -35,7 +35,7 @@ pub(crate) struct Store {
     pub(crate) claims: Claims,
     pub(crate) pinned: PinnedBoundaries,
     /// Held from the preparation of a change of the index to its installation.
-    pub(crate) structure: Mutex<()>,
+    pub(crate) structure_lock: Mutex<()>,
     /// The install lock of decision 2.
     pub(crate) install: RwLock<()>,
     /// The highest production id given out (decision 5).
@@ -122,7 +122,7 @@ impl Store {
             index,
             claims: Claims::default(),
             pinned: PinnedBoundaries::default(),
-            structure: Mutex::new(()),
+            structure_lock: Mutex::new(()),
             install: RwLock::new(()),
             production: AtomicU32::new(production),
             overflow_pages: AtomicU64::new(overflowing as u64),

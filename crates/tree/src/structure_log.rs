@@ -57,12 +57,12 @@ impl StructureLog {
 
     /// Installs a change whose new pages are synced. Calls `on_install` just before, when nothing can fail any more.
     /// Returns the pages that no segment has any more.
-    pub(crate) fn install(&self, structure: &LoggedEdit, on_install: impl FnOnce()) -> Result<Replaced> {
-        let (wal, change) = (&self.context.shared.wal, &structure.change);
-        let body = self.context.structural_record(&structure.encode());
+    pub(crate) fn install(&self, edit: &LoggedEdit, on_install: impl FnOnce()) -> Result<Replaced> {
+        let (wal, change) = (&self.context.shared.wal, &edit.change);
+        let body = self.context.structural_record(&edit.encode());
         // The reservation never waits for a thread that waits for a claim (invariant 8).
         let reservation = wal.reserve(ReservationKind::Structure, body.len())?;
-        let _structure = self.store.structure.lock();
+        let _guard = self.store.structure_lock.lock();
         let removed = self.removed_segments(change);
         let freed = freed(&removed, change);
         let prepared = self.store.index.prepare(change)?;
@@ -79,10 +79,10 @@ impl StructureLog {
 
     /// Reapplies a change from the log. Its pages are on disk, since they were synced before the record was appended.
     pub(crate) fn reinstall(&self, body: &[u8]) -> Result<()> {
-        let structure = LoggedEdit::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
-        let change = structure.change;
-        let _structure = self.store.structure.lock();
-        self.store.production.fetch_max(structure.production, Ordering::Relaxed);
+        let edit = LoggedEdit::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
+        let change = edit.change;
+        let _guard = self.store.structure_lock.lock();
+        self.store.production.fetch_max(edit.production, Ordering::Relaxed);
         let removed = self.removed_segments(&change);
         let misfit = |error: Error| match error {
             Error::Invalid(what) => self.store.file.corruption(0, format!("the log does not fit the index: {what}")),
@@ -104,8 +104,8 @@ impl StructureLog {
 
     /// Writes the index's new pages and returns the root. Changes installed from now on are recovered by replay.
     pub(crate) fn take_checkpoint(&self) -> Result<EngineCheckpoint> {
-        let (checkpoint, structure) = self.begin_checkpoint();
-        Ok(EngineCheckpoint { structure, blob: self.end_checkpoint(checkpoint)? })
+        let (checkpoint, structure_position) = self.begin_checkpoint();
+        Ok(EngineCheckpoint { structure_position, blob: self.end_checkpoint(checkpoint)? })
     }
 
     /// Snapshots the index for a checkpoint. Also returns the log position up to which the snapshot has all changes.

@@ -122,7 +122,7 @@ pub(crate) struct WriteOut {
     pub(crate) cache: Arc<KeyspaceCache>,
     pub(crate) store: Arc<Store>,
     pub(crate) writer: Arc<PageWriter>,
-    structure: Arc<StructureLog>,
+    structure_log: Arc<StructureLog>,
     pub(crate) reorganiser: Arc<Reorganiser>,
     pub(crate) forecast: Arc<Forecast>,
     /// The job lock of a sweep over the dirty records, held across I/O. One thread sweeps at a time: several threads
@@ -140,7 +140,7 @@ impl WriteOut {
         cache: Arc<KeyspaceCache>,
         store: Arc<Store>,
         writer: Arc<PageWriter>,
-        structure: Arc<StructureLog>,
+        structure_log: Arc<StructureLog>,
         reorganiser: Arc<Reorganiser>,
         forecast: Arc<Forecast>,
     ) -> Self {
@@ -149,7 +149,7 @@ impl WriteOut {
             cache,
             store,
             writer,
-            structure,
+            structure_log,
             reorganiser,
             forecast,
             sweeping: JobLock::of(LockRank::FlushLock),
@@ -362,8 +362,8 @@ impl WriteOut {
         }
         self.writer.write_new(IoPurpose::Overflow, &new_pages(jobs), |i, _, block| block.copy_from_slice(blocks[i]))?;
         let production = self.store.production.load(Ordering::Relaxed);
-        let structure = LoggedEdit { production, change: IndexEdit { attach, ..IndexEdit::default() } };
-        self.structure.install(&structure, || ()).map(|replaced| self.structure.give_back(&replaced))
+        let edit = LoggedEdit { production, change: IndexEdit { attach, ..IndexEdit::default() } };
+        self.structure_log.install(&edit, || ()).map(|replaced| self.structure_log.give_back(&replaced))
     }
 
     /// Notes the key up to which the background has written out.

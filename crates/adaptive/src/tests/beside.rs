@@ -151,7 +151,7 @@ fn a_root_has_all_edits_below_its_position_and_none_above() {
     for _ in 0..10 {
         let fixture = Fixture::new(5, AdaptiveOptions::default());
         let [at_edit, at_checkpoint] = [(); 2].map(|()| ThreadWatch::default());
-        let (before, root) = thread::scope(|scope| {
+        let (before, checkpoint) = thread::scope(|scope| {
             let mut job = SteppedThread::new(scope, &[Phase::Pages], || {
                 at_edit.begin();
                 fixture.keyspace.convert_to_pages(b"a", b"z").unwrap();
@@ -175,8 +175,13 @@ fn a_root_has_all_edits_below_its_position_and_none_above() {
             drop(state);
             (before, checkpoint.join().unwrap().unwrap())
         });
-        let is_paged = Blob::decode(&root.blob).unwrap().paged_ranges.visibility_at(b"b").has_pages;
-        assert_eq!(is_paged, root.structure > before, "the root of {} has what came at {before}", root.structure);
+        let is_paged = Blob::decode(&checkpoint.blob).unwrap().paged_ranges.visibility_at(b"b").has_pages;
+        assert_eq!(
+            is_paged,
+            checkpoint.structure_position > before,
+            "the root of {} has what came at {before}",
+            checkpoint.structure_position
+        );
     }
 }
 

@@ -150,15 +150,15 @@ impl Fixture {
     /// Flushes, makes a checkpoint and opens it.
     pub(super) fn reopen(&mut self) {
         self.flush();
-        let root = self.keyspace.checkpoint().unwrap();
-        let keyspace = self.structure_of(&root).unwrap();
+        let checkpoint = self.keyspace.checkpoint().unwrap();
+        let keyspace = self.structure_of(&checkpoint).unwrap();
         keyspace.recovered().unwrap();
         self.keyspace = Arc::new(keyspace);
     }
 
     /// The state of a checkpoint before replay.
-    pub(super) fn structure_of(&self, root: &EngineCheckpoint) -> Result<AdaptiveKeyspace> {
-        let keyspace = (self.family)().open_keyspace(&self.context, root)?;
+    pub(super) fn structure_of(&self, checkpoint: &EngineCheckpoint) -> Result<AdaptiveKeyspace> {
+        let keyspace = (self.family)().open_keyspace(&self.context, checkpoint)?;
         keyspace.structure_recovered().map(|()| keyspace)
     }
 

@@ -36,13 +36,13 @@ pub(crate) enum Checkpoint {
 struct KeyspaceCheckpoint {
     space: Arc<KeyspaceState>,
     watermark: Seq,
-    root: EngineCheckpoint,
+    checkpoint: EngineCheckpoint,
 }
 
 impl KeyspaceCheckpoint {
     /// The first log position that the keyspace needs.
     fn needs_log_from(&self) -> Seq {
-        self.watermark.min(self.root.structure)
+        self.watermark.min(self.checkpoint.structure_position)
     }
 }
 
@@ -68,7 +68,10 @@ impl KeyspacesSnapshot {
 
     /// The position up to which the log must be synced before the manifest is stored.
     fn known(&self) -> Seq {
-        self.taken.values().map(|taken| taken.watermark.max(taken.root.structure)).fold(self.applied, Seq::max)
+        self.taken
+            .values()
+            .map(|taken| taken.watermark.max(taken.checkpoint.structure_position))
+            .fold(self.applied, Seq::max)
     }
 
     /// The position where replay begins.
@@ -78,12 +81,13 @@ impl KeyspacesSnapshot {
 
     /// Writes the checkpoint of a keyspace into its record.
     fn describe(&self, record: &mut KeyspaceRecord) {
-        let Some(KeyspaceCheckpoint { watermark, root, .. }) = self.taken.get(&record.id) else {
-            (record.watermark, record.structure) = (self.applied, self.applied);
+        let Some(KeyspaceCheckpoint { watermark, checkpoint, .. }) = self.taken.get(&record.id) else {
+            (record.watermark, record.structure_position) = (self.applied, self.applied);
             return;
         };
-        (record.unwritten, record.watermark, record.structure) = (false, *watermark, root.structure);
-        record.blob.clone_from(&root.blob);
+        (record.unwritten, record.watermark, record.structure_position) =
+            (false, *watermark, checkpoint.structure_position);
+        record.blob.clone_from(&checkpoint.blob);
     }
 }
 
@@ -202,6 +206,6 @@ impl DatabaseState {
 fn take(space: &Arc<KeyspaceState>, applied: Seq, last: Seq) -> Result<Option<KeyspaceCheckpoint>> {
     let unflushed = space.engine().first_unflushed().filter(|_| space.logged && !bug!(WatermarkTooHigh));
     let watermark = unflushed.map_or(applied, |first| first.min(applied)).max(last);
-    let root = space.lazy.take()?;
-    Ok(root.map(|root| KeyspaceCheckpoint { space: space.clone(), watermark, root }))
+    let checkpoint = space.lazy.take()?;
+    Ok(checkpoint.map(|checkpoint| KeyspaceCheckpoint { space: space.clone(), watermark, checkpoint }))
 }

@@ -102,7 +102,7 @@ impl DatabaseState {
             logged: *logged,
             unwritten: true,
             watermark: position,
-            structure: position,
+            structure_position: position,
             blob: settings.encode(),
         };
         self.store_with(manifest, next_keyspace, record)?;

@@ -180,7 +180,7 @@ fn pages_of(storage: &dyn Storage, manifest: &Manifest) -> impl FnMut(u64) -> Op
 struct Opened {
     space: KeyspaceState,
     watermark: u64,
-    structure: u64,
+    structure_position: u64,
 }
 
 /// The keyspaces of the manifest. Their engines are opened on first use.
@@ -192,7 +192,7 @@ fn keyspaces_of(
     places: &Arc<GapSlots>,
 ) -> Result<BTreeMap<u32, Opened>> {
     let opened = |record: &KeyspaceRecord| {
-        let KeyspaceRecord { id, name, engine, logged, unwritten, watermark, structure, blob } = record;
+        let KeyspaceRecord { id, name, engine, logged, unwritten, watermark, structure_position, blob } = record;
         let family = family(families, engine)?;
         let with = |settings: &[(String, String)]| context(shared, *id, *logged, settings);
         let lazy = if *unwritten {
@@ -203,11 +203,11 @@ fn keyspaces_of(
                 family.clone(),
                 with(&[]),
                 progress.clone(),
-                EngineCheckpoint { structure: *structure, blob: blob.clone() },
+                EngineCheckpoint { structure_position: *structure_position, blob: blob.clone() },
             )
         };
         let space = KeyspaceState::new(*id, name, &**family, *logged, lazy, places);
-        Ok((*id, Opened { space, watermark: *watermark, structure: *structure }))
+        Ok((*id, Opened { space, watermark: *watermark, structure_position: *structure_position }))
     };
     manifest.keyspaces.iter().map(opened).collect()
 }
@@ -224,7 +224,9 @@ fn recover_structure(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manif
     let from = replay_of(manifest);
     wal.recover(from, &mut |position, record| match record {
         Record::Structure { keyspace, body } => match spaces.get(&keyspace) {
-            Some(opened) if position >= opened.structure => opened.space.engine().replay_structure(position, body),
+            Some(opened) if position >= opened.structure_position => {
+                opened.space.engine().replay_structure(position, body)
+            }
             _ => Ok(()),
         },
         Record::Batch(mut operations) => operations.try_for_each(|operation| operation.map(drop)),

@@ -214,7 +214,7 @@ impl<'a> Work<'a> {
         }
         self.log.read(self.replay(), &mut |position, record| {
             let Record::Structure { keyspace, body } = record else { return Ok(()) };
-            let there = layouts.get_mut(&keyspace).filter(|(plan, _)| position >= plan.record.structure);
+            let there = layouts.get_mut(&keyspace).filter(|(plan, _)| position >= plan.record.structure_position);
             match there.filter(|_| survey.gap.is_none_or(|gap| position < gap)) {
                 Some((plan, layout)) => beginning.replay(plan, layout, body, &mut problems),
                 None => Ok(()),

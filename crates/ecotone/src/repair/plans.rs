@@ -78,7 +78,7 @@ pub(super) fn plans(
             logged: true,
             unwritten: false,
             watermark: 0,
-            structure: 0,
+            structure_position: 0,
             blob: Vec::new(),
         };
         plans.push(Plan { record, is_known: false });

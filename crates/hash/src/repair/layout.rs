@@ -11,7 +11,7 @@ use crate::{
 /// The files of a keyspace during the replay of structural records.
 #[derive(Debug)]
 pub struct Layout {
-    structure: HashManifest,
+    manifest: HashManifest,
     /// Whether the keyspace's first state is known and all records so far fit to it.
     fits: bool,
     has_durable: bool,
@@ -21,7 +21,7 @@ pub struct Layout {
 #[derive(Debug)]
 pub struct Known {
     /// The last known state.
-    pub(super) structure: HashManifest,
+    pub(super) manifest: HashManifest,
     /// Whether the state names all live files.
     pub(super) is_settled: bool,
     /// Whether the durable end of the hot log is known. Checkpoints hold it.
@@ -35,8 +35,8 @@ impl Layout {
     /// `Corruption` if it is no checkpoint, `NewerFormat`.
     pub fn open(keyspace: u32, blob: &[u8]) -> Result<Layout> {
         let place = format!("the root of keyspace {keyspace} in the manifest");
-        let (_, structure) = blob::decode(blob).map_err(|malformed| malformed.at(place, 0))?;
-        Ok(Layout { structure, fits: true, has_durable: true })
+        let (_, manifest) = blob::decode(blob).map_err(|malformed| malformed.at(place, 0))?;
+        Ok(Layout { manifest, fits: true, has_durable: true })
     }
 
     /// The state of a logged keyspace whose log has all records from its beginning on.
@@ -46,7 +46,7 @@ impl Layout {
 
     /// The state of a keyspace whose beginning is unknown.
     pub fn unknown() -> Layout {
-        Layout { structure: HashManifest::new(0), fits: false, has_durable: false }
+        Layout { manifest: HashManifest::new(0), fits: false, has_durable: false }
     }
 
     /// Replays a structural record. After one that does not fit, the state stays at the last known one.
@@ -59,15 +59,15 @@ impl Layout {
         }
         self.fits = false;
         let change = ManifestEdit::decode(body).map_err(|malformed| malformed.at(RECORD, 0))?;
-        (self.structure, _) = self.structure.after(&change).map_err(|what| Error::corruption(RECORD, 0, what))?;
+        (self.manifest, _) = self.manifest.after(&change).map_err(|what| Error::corruption(RECORD, 0, what))?;
         self.fits = true;
         Ok(())
     }
 
     /// The files. `is_whole` says that no record of the log is missing.
     pub fn known(self, is_whole: bool) -> Known {
-        let Layout { structure, fits, has_durable } = self;
-        Known { structure, is_settled: fits && is_whole, has_durable }
+        let Layout { manifest, fits, has_durable } = self;
+        Known { manifest, is_settled: fits && is_whole, has_durable }
     }
 }
 

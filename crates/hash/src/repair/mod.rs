@@ -38,7 +38,7 @@ pub fn salvage(
     let mut salvage = Salvage { environment, database, keyspace, findings: SalvageReport::default(), visit };
     match known.is_settled {
         true => salvage.named(known)?,
-        false => salvage.all(&known.structure)?,
+        false => salvage.all(&known.manifest)?,
     }
     Ok(salvage.findings)
 }
@@ -54,7 +54,7 @@ struct Salvage<'s, 'v> {
 impl Salvage<'_, '_> {
     /// Reads the visible records of the files that the known state names.
     fn named(&mut self, known: &Known) -> Result<()> {
-        let HashManifest { partitions, deltas, segments, begin, durable, .. } = &known.structure;
+        let HashManifest { partitions, deltas, segments, begin, durable, .. } = &known.manifest;
         for part in partitions.iter().map(|partition| partition.part) {
             if let Some(base) = part.base {
                 self.run(base.number, Some(base.birth), &[part.hash_range])?;

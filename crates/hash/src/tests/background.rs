@@ -21,7 +21,7 @@ fn a_log_that_is_on_disk_for_want_of_memory_is_compacted() {
     for number in 0..12_000_u64 {
         keyspace.try_apply(Operation { key: &number.to_le_bytes(), value: Some(&[1; 900]) }).unwrap();
     }
-    assert!(files.structure().tables().count() > 0, "nothing was compacted");
+    assert!(files.manifest().tables().count() > 0, "nothing was compacted");
 }
 
 /// The part of an earlier session's log on disk is compacted before any writer is throttled for it, although memory has

@@ -122,13 +122,13 @@ fn a_hot_log_whose_index_has_no_room_in_the_next_budget_can_be_opened() {
     }
     keyspace.flush(0).unwrap();
     assert!(stat(&keyspace.stats(), "hot_log_bytes") > 60 << 20);
-    let root = keyspace.checkpoint().unwrap();
+    let checkpoint = keyspace.checkpoint().unwrap();
     drop(keyspace);
     let mut context = files.context().clone();
     context.shared.memory = Memory::new(MIN_BUDGET);
     let limits = CompactionLimits::within(MIN_BUDGET as u64);
-    let (options, structure) = blob::decode(&root.blob).unwrap();
-    let keyspace = HashKeyspace::open(Arc::new(Files::new(context, options, structure)), None, limits);
+    let (options, manifest) = blob::decode(&checkpoint.blob).unwrap();
+    let keyspace = HashKeyspace::open(Arc::new(Files::new(context, options, manifest)), None, limits);
     keyspace.structure_recovered().unwrap();
     for number in (0..RECORDS).step_by(97) {
         let value = keyspace.get(&key(number)).unwrap().unwrap_or_else(|| panic!("{number} is lost"));

@@ -35,9 +35,9 @@ pub(super) fn files_of(environment: Environment, logged: bool, options: HashOpti
 
 /// The keyspace in its next session, without the writes that were not flushed.
 pub(super) fn reopened(keyspace: HashKeyspace, files: &Files, limits: CompactionLimits) -> HashKeyspace {
-    let (options, structure) = blob::decode(&keyspace.checkpoint().unwrap().blob).unwrap();
+    let (options, manifest) = blob::decode(&keyspace.checkpoint().unwrap().blob).unwrap();
     drop(keyspace);
-    let keyspace = HashKeyspace::open(Arc::new(Files::new(files.context().clone(), options, structure)), None, limits);
+    let keyspace = HashKeyspace::open(Arc::new(Files::new(files.context().clone(), options, manifest)), None, limits);
     keyspace.structure_recovered().unwrap();
     keyspace
 }

@@ -43,7 +43,7 @@ impl Flush<'_> {
         let flushed_to_pages = self.flush_to_pages()?;
         let tables = self.write_out(&flushed_to_pages)?;
         if tables.is_empty() && flushed_to_pages.is_empty() {
-            let _structure = lsm.files.structure();
+            let _guard = lsm.files.lock_structure();
             lsm.current.install_flushed(&self.memtable, lsm.version());
             lsm.slabs.trim();
             return Ok(());

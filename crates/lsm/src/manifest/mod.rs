@@ -171,12 +171,12 @@ impl LevelManifest {
             Ok((RunId::decode(r)?, r.list(MAX_TABLES as usize, FileRef::decode_some)?))
         })?;
         let misfit = |what| Malformed::new(start, what);
-        let mut structure = LevelManifest::default();
+        let mut manifest = LevelManifest::default();
         for (run_id, tables) in runs {
-            structure.push(run_id, &tables).map_err(misfit)?;
+            manifest.push(run_id, &tables).map_err(misfit)?;
         }
-        structure.check().map_err(misfit)?;
-        Ok(structure)
+        manifest.check().map_err(misfit)?;
+        Ok(manifest)
     }
 
     /// Adds a run or level that is older than all. It has tables, which ascend.

@@ -165,9 +165,9 @@ mod tests {
             edit(90, 120, RangeEditKind::Add(RunId::LAST)),
             edit(130, 140, RangeEditKind::Add(RunId::LAST)),
         ];
-        let mut structure = LevelManifest::default();
-        structure.apply(&VersionEdit { added, paged_ranges, ..VersionEdit::default() }).unwrap();
-        Version::empty().after(&structure, &tables).unwrap()
+        let mut manifest = LevelManifest::default();
+        manifest.apply(&VersionEdit { added, paged_ranges, ..VersionEdit::default() }).unwrap();
+        Version::empty().after(&manifest, &tables).unwrap()
     }
 
     fn plan(version: &Version<Fake>) -> CompactionPlan<Fake> {

@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Layout {
     /// The manifest after all records so far. `None` once a record did not apply, or if the beginning is unknown.
-    structure: Option<LevelManifest>,
+    manifest: Option<LevelManifest>,
     placed: TablePlacement,
 }
 
@@ -43,17 +43,17 @@ impl Layout {
     /// `Corruption` if it cannot be decoded, `NewerFormat`.
     pub fn open(keyspace: u32, blob: &[u8]) -> Result<Layout> {
         let run_id = format!("the root of keyspace {keyspace} in the manifest");
-        let (_, structure) = blob::decode(blob).map_err(|malformed| malformed.at(run_id, 0))?;
-        Ok(Layout::of(structure))
+        let (_, manifest) = blob::decode(blob).map_err(|malformed| malformed.at(run_id, 0))?;
+        Ok(Layout::of(manifest))
     }
 
-    /// The layout of a keyspace that begins as `structure`.
-    pub fn of(structure: LevelManifest) -> Layout {
+    /// The layout of a keyspace that begins as `manifest`.
+    pub fn of(manifest: LevelManifest) -> Layout {
         let places =
-            structure.runs().flat_map(|(run_id, tables)| tables.iter().map(move |file| (*file, run_id))).collect();
+            manifest.runs().flat_map(|(run_id, tables)| tables.iter().map(move |file| (*file, run_id))).collect();
         let placed =
-            TablePlacement { places, paged_ranges: structure.paged_ranges().clone(), ..TablePlacement::default() };
-        Layout { structure: Some(structure), placed }
+            TablePlacement { places, paged_ranges: manifest.paged_ranges().clone(), ..TablePlacement::default() };
+        Layout { manifest: Some(manifest), placed }
     }
 
     /// The layout of a keyspace that is new: the log has all of its records.
@@ -63,7 +63,7 @@ impl Layout {
 
     /// The layout of a keyspace whose beginning is unknown.
     pub fn unknown() -> Layout {
-        Layout { structure: None, placed: TablePlacement::default() }
+        Layout { manifest: None, placed: TablePlacement::default() }
     }
 
     /// Replays a structural record. After a record that does not apply, the manifest is unknown.
@@ -71,25 +71,25 @@ impl Layout {
     /// # Errors
     /// `Corruption` if it is malformed or does not apply; `NewerFormat`.
     pub fn replay(&mut self, body: &[u8]) -> Result<()> {
-        let before = self.structure.take();
+        let before = self.manifest.take();
         let replayed = self.after(before, body);
         self.placed.is_contradicted |= replayed.is_err();
-        self.structure = replayed?;
+        self.manifest = replayed?;
         Ok(())
     }
 
     fn after(&mut self, before: Option<LevelManifest>, body: &[u8]) -> Result<Option<LevelManifest>> {
         let change = VersionEdit::decode(body).map_err(|malformed| malformed.at(RECORD, 0))?;
         self.placed.replay(&change);
-        let Some(mut structure) = before else { return Ok(None) };
-        structure.apply(&change).map_err(|what| Error::corruption(RECORD, 0, what))?;
-        self.placed.paged_ranges = structure.paged_ranges().clone();
-        Ok(Some(structure))
+        let Some(mut manifest) = before else { return Ok(None) };
+        manifest.apply(&change).map_err(|what| Error::corruption(RECORD, 0, what))?;
+        self.placed.paged_ranges = manifest.paged_ranges().clone();
+        Ok(Some(manifest))
     }
 
     /// The placement of the tables. `is_whole` says that no record of the log is missing.
     pub fn placed(self, is_whole: bool) -> TablePlacement {
-        TablePlacement { is_settled: is_whole && self.structure.is_some(), ..self.placed }
+        TablePlacement { is_settled: is_whole && self.manifest.is_some(), ..self.placed }
     }
 }
 

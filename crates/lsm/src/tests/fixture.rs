@@ -123,8 +123,8 @@ impl Fixture {
     /// The keyspace after a flush and a reopen.
     pub(super) fn reopened(&self) -> Arc<LsmKeyspace> {
         self.keyspace.flush(Seq::MAX).unwrap();
-        let (options, structure) = blob::decode(&self.keyspace.checkpoint().unwrap().blob).unwrap();
-        let files = VersionSet::new(self.context.clone(), options, structure, &self.cache);
+        let (options, manifest) = blob::decode(&self.keyspace.checkpoint().unwrap().blob).unwrap();
+        let files = VersionSet::new(self.context.clone(), options, manifest, &self.cache);
         let keyspace = LsmKeyspace::open(files, Tuning::TINY, self.pool.clone(), LsmDeps::default(), None);
         keyspace.structure_recovered().unwrap();
         Arc::new(keyspace)

@@ -112,7 +112,7 @@ fn a_run_is_cut_into_tables_that_follow_each_other_and_tell_their_sequences() {
 fn the_youngest_record_of_a_key_is_found_wherever_it_is() {
     for (seed, kind) in (0..).zip(IndexKind::ALL) {
         let (mut fixture, mut random) = (Fixture::new(seed), SmallRng::seed_from_u64(seed));
-        let (mut structure, mut version) = (LevelManifest::default(), Version::empty());
+        let (mut manifest, mut version) = (LevelManifest::default(), Version::empty());
         let mut model = Records::new();
         for (age, run_id) in
             [RunId::LAST, RunId::at_depth(2), RunId::L0(0), RunId::L0(1), RunId::L0(2)].into_iter().enumerate()
@@ -120,8 +120,8 @@ fn the_youngest_record_of_a_key_is_found_wherever_it_is() {
             let records = records(&mut random, 1200 >> age);
             let tables = fixture.write(kind, &records, 1).unwrap();
             let added = tables.iter().map(|reader| (run_id, reader.file())).collect();
-            structure.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
-            version = version.after(&structure, &tables).unwrap();
+            manifest.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
+            version = version.after(&manifest, &tables).unwrap();
             model.extend(records);
         }
         for (key, value) in &model {
@@ -135,18 +135,18 @@ fn the_youngest_record_of_a_key_is_found_wherever_it_is() {
 /// A key that a filter lets pass costs one read of a block; a key that all filters reject costs none.
 #[test]
 fn a_key_is_found_by_one_read_whatever_lies_above_it() {
-    let (mut fixture, mut structure, mut version) = (Fixture::new(1), LevelManifest::default(), Version::empty());
+    let (mut fixture, mut manifest, mut version) = (Fixture::new(1), LevelManifest::default(), Version::empty());
     let keys = |odd: u32| (0..800_u32).map(move |number| (number * 2 + odd).to_be_bytes().to_vec());
     for (run_id, odd) in [(RunId::LAST, 0), (RunId::L0(0), 1)] {
         let tables =
             fixture.write(IndexKind::Linear, &keys(odd).map(|key| (key.clone(), Some(key))).collect(), 1).unwrap();
-        structure
+        manifest
             .apply(&VersionEdit {
                 added: tables.iter().map(|reader| (run_id, reader.file())).collect(),
                 ..VersionEdit::default()
             })
             .unwrap();
-        version = version.after(&structure, &tables).unwrap();
+        version = version.after(&manifest, &tables).unwrap();
     }
     // These reads load indexes and filters.
     keys(0).chain(keys(1)).for_each(|key| assert_eq!(find(&version, &key), Some(Some(key.clone()))));

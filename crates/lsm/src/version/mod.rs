@@ -40,7 +40,7 @@ impl<T: TableMeta> Version<T> {
         Version { runs: Box::default(), paged_ranges: Arc::default() }
     }
 
-    /// The version that follows this one when the keyspace has the tables of `structure`: tables of this version, and
+    /// The version that follows this one when the keyspace has the tables of `manifest`: tables of this version, and
     /// `fresh` ones.
     ///
     /// # Errors
@@ -48,12 +48,12 @@ impl<T: TableMeta> Version<T> {
     ///
     /// # Panics
     /// If a table is neither here nor fresh.
-    pub(crate) fn after(&self, structure: &LevelManifest, fresh: &[Arc<T>]) -> Result<Version<T>, InvalidEdit> {
+    pub(crate) fn after(&self, manifest: &LevelManifest, fresh: &[Arc<T>]) -> Result<Version<T>, InvalidEdit> {
         let open: Open<'_, T> = self.tables().chain(fresh).map(|table| (table.file(), table)).collect();
         let run = |(run_id, files)| Ok((run_id, self.run_of(run_id, files, &open)?));
         Ok(Version {
-            runs: structure.runs().map(run).collect::<Result<_, _>>()?,
-            paged_ranges: structure.paged_ranges().clone(),
+            runs: manifest.runs().map(run).collect::<Result<_, _>>()?,
+            paged_ranges: manifest.paged_ranges().clone(),
         })
     }
 

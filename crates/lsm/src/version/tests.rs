@@ -77,13 +77,13 @@ pub(crate) fn fake(number: u32, first: u8, last: u8) -> Arc<Fake> {
 
 /// The manifest and the version of a keyspace.
 struct Fixture {
-    structure: LevelManifest,
+    manifest: LevelManifest,
     version: Version<Fake>,
 }
 
 impl Fixture {
     fn new() -> Fixture {
-        Fixture { structure: LevelManifest::default(), version: Version::empty() }
+        Fixture { manifest: LevelManifest::default(), version: Version::empty() }
     }
 
     /// Applies an edit, unless it is invalid.
@@ -93,22 +93,22 @@ impl Fixture {
             added: added.iter().map(|(run_id, table)| (*run_id, table.file)).collect(),
             ..VersionEdit::default()
         };
-        let mut structure = self.structure.clone();
-        structure.apply(&change)?;
+        let mut manifest = self.manifest.clone();
+        manifest.apply(&change)?;
         let fresh: Vec<_> = added.iter().map(|(_, table)| table.clone()).collect();
-        self.version = self.version.after(&structure, &fresh)?;
-        self.structure = structure;
+        self.version = self.version.after(&manifest, &fresh)?;
+        self.manifest = manifest;
         Ok(())
     }
 
     fn paged_range(&mut self, lower: u8, upper: u8, kind: RangeEditKind) {
         let edit = PagedRangeEdit { lower: vec![lower], upper: vec![upper], kind };
-        self.structure.apply(&VersionEdit { paged_ranges: vec![edit], ..VersionEdit::default() }).unwrap();
-        self.version = self.version.after(&self.structure, &[]).unwrap();
+        self.manifest.apply(&VersionEdit { paged_ranges: vec![edit], ..VersionEdit::default() }).unwrap();
+        self.version = self.version.after(&self.manifest, &[]).unwrap();
     }
 
     fn flush(&mut self, tables: &[Arc<Fake>]) -> Result<(), InvalidEdit> {
-        let run = RunId::L0(self.structure.next_ordinal());
+        let run = RunId::L0(self.manifest.next_ordinal());
         self.make(&[], &tables.iter().map(|table| (run, table.clone())).collect::<Vec<_>>())
     }
 
@@ -238,7 +238,7 @@ fn visible(fixture: &Fixture, key: u8) -> (Vec<u32>, bool) {
 fn check(fixture: &Fixture) {
     let places: Vec<_> =
         fixture.version.runs().map(|(run_id, run)| (run_id, run.files().collect::<BTreeSet<_>>())).collect();
-    let named: Vec<_> = fixture.structure.runs().map(|(run_id, files)| (run_id, files.clone())).collect();
+    let named: Vec<_> = fixture.manifest.runs().map(|(run_id, files)| (run_id, files.clone())).collect();
     assert_eq!(places, named);
     for key in 0..=255 {
         for (run_id, run) in fixture.version.runs() {
@@ -249,7 +249,7 @@ fn check(fixture: &Fixture) {
         }
     }
     let anew =
-        Version::empty().after(&fixture.structure, &fixture.version.tables().cloned().collect::<Vec<_>>()).unwrap();
+        Version::empty().after(&fixture.manifest, &fixture.version.tables().cloned().collect::<Vec<_>>()).unwrap();
     assert!(
         anew.runs()
             .map(|(run_id, run)| (run_id, run.files().collect::<Vec<_>>()))

@@ -52,7 +52,7 @@ impl Deref for VersionSet {
 /// version is published, so that a checkpoint has both or neither. It is never held across I/O.
 #[derive(Debug)]
 pub(crate) struct VersionState {
-    structure: LevelManifest,
+    manifest: LevelManifest,
     /// Tables that no version has any more, each with the sequence of the record that dropped it.
     obsolete: Vec<(Seq, Arc<TableReader>)>,
     /// Ranges that were converted to tables and whose pages are not freed yet.
@@ -62,8 +62,8 @@ pub(crate) struct VersionState {
 
 impl VersionState {
     /// The manifest: tables and paged ranges of the keyspace.
-    pub(crate) fn structure(&self) -> &LevelManifest {
-        &self.structure
+    pub(crate) fn manifest(&self) -> &LevelManifest {
+        &self.manifest
     }
 }
 
@@ -72,12 +72,12 @@ impl VersionSet {
     pub(crate) fn new(
         context: Context,
         options: LsmOptions,
-        structure: LevelManifest,
+        manifest: LevelManifest,
         cache: &Arc<TableCache>,
     ) -> VersionSet {
         let environment = context.shared.environment();
         let state = VersionState {
-            structure,
+            manifest,
             obsolete: Vec::new(),
             pending_frees: PendingFrees::default(),
             numbers: FileIdAllocator::default(),
@@ -97,17 +97,17 @@ impl VersionSet {
         &self.options
     }
 
-    /// The structure mutex.
-    pub(crate) fn structure(&self) -> MutexGuard<'_, VersionState> {
+    /// Locks the structure mutex.
+    pub(crate) fn lock_structure(&self) -> MutexGuard<'_, VersionState> {
         self.state()
     }
 
     /// Allocates the name of a new table.
     pub(crate) fn new_table_name(&self) -> FileIdentity {
         let mut state = self.state();
-        let VersionState { structure, obsolete, numbers, .. } = &mut *state;
+        let VersionState { manifest, obsolete, numbers, .. } = &mut *state;
         let is_obsolete = |number| obsolete.iter().any(|(_, reader)| reader.file().number == number);
-        let file = numbers.next(self.context(), |number| structure.has_number(number) || is_obsolete(number));
+        let file = numbers.next(self.context(), |number| manifest.has_number(number) || is_obsolete(number));
         drop(state);
         self.file_name(file)
     }
@@ -118,9 +118,9 @@ impl VersionSet {
     /// If L0 is full.
     pub(crate) fn next_ordinal(&self) -> Result<u64> {
         let state = self.state();
-        let runs = state.structure.runs().filter(|(run_id, _)| run_id.is_l0()).count();
+        let runs = state.manifest.runs().filter(|(run_id, _)| run_id.is_l0()).count();
         if runs < MAX_RUNS {
-            return Ok(state.structure.next_ordinal());
+            return Ok(state.manifest.next_ordinal());
         }
         Err(Error::Limit {
             what: "the runs in level 0 of an lsm keyspace",
@@ -146,14 +146,14 @@ impl VersionSet {
         publish: impl FnOnce(Arc<Version<TableReader>>),
     ) -> Result<()> {
         let (mut state, append) = self.begin(&change.encode())?;
-        let (mut structure, before) = (state.structure.clone(), before());
-        let applied = structure.apply(change).and_then(|()| before.after(&structure, fresh));
+        let (mut manifest, before) = (state.manifest.clone(), before());
+        let applied = manifest.apply(change).and_then(|()| before.after(&manifest, fresh));
         let version = applied.unwrap_or_else(|what| panic!("{change:?}: {what}"));
         let record = append();
         let drops: BTreeSet<FileRef> = change.dropped().collect();
         let gone = before.tables().filter(|reader| drops.contains(&reader.file()));
         state.obsolete.extend(gone.map(|reader| (record, reader.clone())));
-        state.structure = structure;
+        state.manifest = manifest;
         if before.paged_ranges().iter().next().is_some() {
             state.pending_frees.version_replaced(&before, record, change.paged_ranges.iter().filter_map(removed_range));
         }
@@ -183,12 +183,12 @@ impl VersionSet {
         self.state().pending_frees.freed(span);
     }
 
-    /// The manifest of the keyspace, as a checkpoint stores it.
-    pub(crate) fn root(&self) -> EngineCheckpoint {
+    /// The checkpoint of the keyspace.
+    pub(crate) fn checkpoint(&self) -> EngineCheckpoint {
         let state = self.state();
         EngineCheckpoint {
-            structure: self.context().shared.wal.tail(),
-            blob: blob::encode(self.options, &state.structure),
+            structure_position: self.context().shared.wal.tail(),
+            blob: blob::encode(self.options, &state.manifest),
         }
     }
 
@@ -223,23 +223,23 @@ impl VersionSet {
         if !change.paged_ranges.is_empty() && self.context().sub_engine.is_none() {
             return Err(self.invalid_edit("an lsm keyspace has no paged ranges"));
         }
-        self.state().structure.apply(&change).map_err(|what| self.invalid_edit(what))
+        self.state().manifest.apply(&change).map_err(|what| self.invalid_edit(what))
     }
 
     /// Deletes orphans, which an interrupted or a replayed edit left behind, and opens the tables. The files in
     /// `beside` stay.
     pub(crate) fn recover(&self, beside: &[FileId]) -> Result<Version<TableReader>> {
-        let structure = self.state().structure.clone();
+        let manifest = self.state().manifest.clone();
         let keyspace = self.context().keyspace;
         let named: Vec<FileId> =
-            structure.tables().map(|file| self.file_name(file).file()).chain(beside.iter().copied()).collect();
+            manifest.tables().map(|file| self.file_name(file).file()).chain(beside.iter().copied()).collect();
         remove_orphans(&*self.environment().storage, keyspace, &named)?;
-        self.state().numbers = FileIdAllocator::behind(structure.tables().map(|file| file.number).max());
+        self.state().numbers = FileIdAllocator::behind(manifest.tables().map(|file| file.number).max());
         let open =
             |file| Ok(Arc::new(TableReader::of(Table::open(self.environment(), self.file_name(file))?, &self.loader)));
-        let tables: Vec<_> = structure.tables().map(open).collect::<Result<_>>()?;
+        let tables: Vec<_> = manifest.tables().map(open).collect::<Result<_>>()?;
         let overlap = |what| Error::corruption(format!("the tables of keyspace {keyspace}"), 0, what);
-        Version::empty().after(&structure, &tables).map_err(overlap)
+        Version::empty().after(&manifest, &tables).map_err(overlap)
     }
 }
 

@@ -57,7 +57,7 @@ impl Manifest {
             .u8(if self.clean { CLEAN } else { 0 })
             .varint(self.keyspaces.len() as u64);
         for keyspace in &self.keyspaces {
-            writer.u32(keyspace.id).u8(flags(keyspace)).u64(keyspace.watermark).u64(keyspace.structure);
+            writer.u32(keyspace.id).u8(flags(keyspace)).u64(keyspace.watermark).u64(keyspace.structure_position);
             writer.prefixed(keyspace.name.as_bytes()).prefixed(keyspace.engine.as_bytes()).prefixed(&keyspace.blob);
         }
         writer.finish()
@@ -149,7 +149,7 @@ fn body(bytes: &[u8], (version, length): (u32, u32), number: u64, header: Manife
 }
 
 fn keyspace(reader: &mut Reader<'_>, version: u32) -> Parsed<KeyspaceRecord> {
-    let (id, flags, watermark, structure) = (reader.u32()?, reader.u8()?, reader.u64()?, reader.u64()?);
+    let (id, flags, watermark, structure_position) = (reader.u32()?, reader.u8()?, reader.u64()?, reader.u64()?);
     let known = if version < 3 { LOGGED } else { LOGGED | UNWRITTEN };
     if flags & !known != 0 {
         return reader.fail("a keyspace has unknown flags");
@@ -157,7 +157,7 @@ fn keyspace(reader: &mut Reader<'_>, version: u32) -> Parsed<KeyspaceRecord> {
     let (name, engine) = (text(reader)?, text(reader)?);
     let blob = reader.prefixed(MAX_MANIFEST)?.to_vec();
     let (logged, unwritten) = (flags & LOGGED != 0, flags & UNWRITTEN != 0);
-    Ok(KeyspaceRecord { id, name, engine, logged, unwritten, watermark, structure, blob })
+    Ok(KeyspaceRecord { id, name, engine, logged, unwritten, watermark, structure_position, blob })
 }
 
 fn text(reader: &mut Reader<'_>) -> Parsed<String> {

@@ -58,7 +58,7 @@ pub struct KeyspaceRecord {
     /// Every effect of its operations below this is in its files.
     pub watermark: Seq,
     /// Structural records at or above this are not in `blob`.
-    pub structure: Seq,
+    pub structure_position: Seq,
     /// The engine's checkpoint, or the settings of an unwritten keyspace.
     pub blob: Vec<u8>,
 }

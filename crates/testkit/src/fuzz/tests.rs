@@ -209,10 +209,10 @@ fn parts(parts: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
 /// of it, and a move.
 fn changes() -> (LevelManifest, [VersionEdit; 3]) {
     let file = |number: u32| FileRef { number, birth: u64::from(number) << 32 };
-    let (mut structure, [young, upper, last]) =
+    let (mut manifest, [young, upper, last]) =
         (LevelManifest::default(), [RunId::L0(0), RunId::at_depth(2), RunId::LAST]);
     let three = vec![(upper, file(1)), (last, file(2)), (last, file(300))];
-    structure.apply(&VersionEdit { added: three, ..VersionEdit::default() }).unwrap();
+    manifest.apply(&VersionEdit { added: three, ..VersionEdit::default() }).unwrap();
     let edit = |upper: &[u8], kind| PagedRangeEdit { lower: b"a".to_vec(), upper: upper.to_vec(), kind };
     let (covered, opened) = (vec![edit(b"k", RangeEditKind::Add(young))], vec![edit(b"c", RangeEditKind::Reactivate)]);
     let changes = [
@@ -220,26 +220,24 @@ fn changes() -> (LevelManifest, [VersionEdit; 3]) {
         VersionEdit { deleted: vec![file(4), file(5), file(1)], added: vec![(upper, file(6))], paged_ranges: opened },
         VersionEdit { deleted: vec![file(6)], added: vec![(last, file(6))], ..VersionEdit::default() },
     ];
-    (structure, changes)
+    (manifest, changes)
 }
 
 /// The same edits in an lsm, which has no paged ranges.
 fn an_lsm_history() -> Vec<u8> {
-    let (structure, changes) = changes();
+    let (manifest, changes) = changes();
     let uncovered = changes.map(|change| VersionEdit { paged_ranges: vec![], ..change });
-    parts(
-        [blob::encode(LsmOptions::default(), &structure)].into_iter().chain(uncovered.iter().map(VersionEdit::encode)),
-    )
+    parts([blob::encode(LsmOptions::default(), &manifest)].into_iter().chain(uncovered.iter().map(VersionEdit::encode)))
 }
 
 /// The same edits behind a root that has another paged range already.
 fn an_adaptive_history() -> Vec<u8> {
-    let (mut structure, changes) = changes();
+    let (mut manifest, changes) = changes();
     let cover =
         PagedRangeEdit { lower: b"p".to_vec(), upper: b"t".to_vec(), kind: RangeEditKind::Add(RunId::at_depth(2)) };
-    structure.apply(&VersionEdit { paged_ranges: vec![cover], ..VersionEdit::default() }).unwrap();
+    manifest.apply(&VersionEdit { paged_ranges: vec![cover], ..VersionEdit::default() }).unwrap();
     let (paged_ranges, lsm) =
-        (structure.paged_ranges().as_ref().clone(), blob::encode(LsmOptions::default(), &structure));
+        (manifest.paged_ranges().as_ref().clone(), blob::encode(LsmOptions::default(), &manifest));
     let root = Blob { options: AdaptiveOptions::default(), paged_ranges, lsm, tree: Vec::new() };
     let records = changes.iter().map(|change| [&[1], &*change.encode()].concat());
     parts([root.encode()].into_iter().chain(records))

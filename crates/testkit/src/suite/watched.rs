@@ -54,16 +54,16 @@ impl EngineFactory for ObservedFactory {
         self.family.check(settings)
     }
 
-    fn files(&self, context: &Context, root: &EngineCheckpoint) -> Result<Option<Vec<FileId>>> {
-        self.family.files(context, root)
+    fn files(&self, context: &Context, checkpoint: &EngineCheckpoint) -> Result<Option<Vec<FileId>>> {
+        self.family.files(context, checkpoint)
     }
 
     fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
         self.family.create(self.observe(context))
     }
 
-    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
-        self.family.open(self.observe(context), root)
+    fn open(&self, context: Context, checkpoint: &EngineCheckpoint) -> Result<AnyEngine> {
+        self.family.open(self.observe(context), checkpoint)
     }
 }
 

@@ -48,12 +48,12 @@ impl EngineFactory for TinyAppendOnly {
 
     fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
         let engine = AppendOnly::create(context)?;
-        let root = engine.checkpoint()?;
-        Ok((AnyEngine::Ordered(Arc::new(engine)), root))
+        let checkpoint = engine.checkpoint()?;
+        Ok((AnyEngine::Ordered(Arc::new(engine)), checkpoint))
     }
 
-    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
-        Ok(AnyEngine::Ordered(Arc::new(AppendOnly::open(context, root)?)))
+    fn open(&self, context: Context, checkpoint: &EngineCheckpoint) -> Result<AnyEngine> {
+        Ok(AnyEngine::Ordered(Arc::new(AppendOnly::open(context, checkpoint)?)))
     }
 }
 
@@ -86,9 +86,9 @@ impl AppendOnly {
         Ok(Self::new(context, Numbers::default()))
     }
 
-    pub(super) fn open(context: Context, root: &EngineCheckpoint) -> Result<Self> {
+    pub(super) fn open(context: Context, checkpoint: &EngineCheckpoint) -> Result<Self> {
         let numbers =
-            Numbers::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
+            Numbers::decode(&checkpoint.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
         Ok(Self::new(context, numbers))
     }
 
@@ -323,7 +323,7 @@ impl Engine for AppendOnly {
 
     fn checkpoint(&self) -> Result<EngineCheckpoint> {
         let state = self.state.lock();
-        Ok(EngineCheckpoint { structure: self.context.shared.wal.tail(), blob: state.numbers.encode() })
+        Ok(EngineCheckpoint { structure_position: self.context.shared.wal.tail(), blob: state.numbers.encode() })
     }
 
     fn checkpoint_is_durable(&self) {}

@@ -34,12 +34,12 @@ impl EngineFactory for TinyHashed {
 
     fn create(&self, context: Context) -> Result<(AnyEngine, EngineCheckpoint)> {
         let engine = AppendOnly::create(context)?;
-        let root = engine.checkpoint()?;
-        Ok((AnyEngine::Hashed(Arc::new(engine)), root))
+        let checkpoint = engine.checkpoint()?;
+        Ok((AnyEngine::Hashed(Arc::new(engine)), checkpoint))
     }
 
-    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
-        Ok(AnyEngine::Hashed(Arc::new(AppendOnly::open(context, root)?)))
+    fn open(&self, context: Context, checkpoint: &EngineCheckpoint) -> Result<AnyEngine> {
+        Ok(AnyEngine::Hashed(Arc::new(AppendOnly::open(context, checkpoint)?)))
     }
 }
 

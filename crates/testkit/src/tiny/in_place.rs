@@ -48,13 +48,14 @@ impl EngineFactory for TinyInPlace {
         let empty = vec![Vec::new(); Table::FIRST.count as usize];
         engine.pages.write_fresh(&engine.build_table(Table::FIRST, &empty)?)?;
         engine.context.shared.storage.sync_dir().map_err(|error| engine.context.shared.health.poison(error))?;
-        let root = engine.checkpoint()?;
-        Ok((AnyEngine::Ordered(Arc::new(engine)), root))
+        let checkpoint = engine.checkpoint()?;
+        Ok((AnyEngine::Ordered(Arc::new(engine)), checkpoint))
     }
 
-    fn open(&self, context: Context, root: &EngineCheckpoint) -> Result<AnyEngine> {
+    fn open(&self, context: Context, checkpoint: &EngineCheckpoint) -> Result<AnyEngine> {
         let pages = Pages::open(&context, FileId::Pages(context.keyspace))?;
-        let table = Table::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
+        let table =
+            Table::decode(&checkpoint.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
         Ok(AnyEngine::Ordered(Arc::new(InPlace::new(pages, context, table))))
     }
 }
@@ -367,7 +368,7 @@ impl Engine for InPlace {
 
     fn checkpoint(&self) -> Result<EngineCheckpoint> {
         let state = self.state.lock();
-        Ok(EngineCheckpoint { structure: self.context.shared.wal.tail(), blob: state.table.encode() })
+        Ok(EngineCheckpoint { structure_position: self.context.shared.wal.tail(), blob: state.table.encode() })
     }
 
     fn checkpoint_is_durable(&self) {}

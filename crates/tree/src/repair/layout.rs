@@ -38,8 +38,8 @@ impl Layout {
     /// # Errors
     /// `Corruption` if the record does not fit the index, `Memory`.
     pub fn replay(&self, body: &[u8]) -> Result<()> {
-        let structure = LoggedEdit::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
-        let prepared = self.index.prepare(&structure.change).map_err(|error| match error {
+        let edit = LoggedEdit::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
+        let prepared = self.index.prepare(&edit.change).map_err(|error| match error {
             Error::Invalid(what) => self.space.file().corruption(0, format!("the log does not fit the index: {what}")),
             other => other,
         })?;

@@ -67,7 +67,7 @@ enum Unopened {
     /// Nothing was written to the keyspace.
     Unwritten,
     /// The checkpoint of the engine, from the last manifest or from the first write.
-    Root(EngineCheckpoint),
+    Stored(EngineCheckpoint),
 }
 
 /// The engine of one keyspace, opened on first use.
@@ -100,9 +100,9 @@ impl LazyEngine {
         family: Arc<dyn EngineFactory>,
         context: Context,
         progress: Arc<RecoveryPhase>,
-        root: EngineCheckpoint,
+        checkpoint: EngineCheckpoint,
     ) -> LazyEngine {
-        LazyEngine::with(family, context, progress, Unopened::Root(root))
+        LazyEngine::with(family, context, progress, Unopened::Stored(checkpoint))
     }
 
     fn with(
@@ -135,8 +135,8 @@ impl LazyEngine {
         self.check_live()?;
         let stored = self.stored.lock();
         if self.made.get().is_none() {
-            let Unopened::Root(root) = &*stored else { return Ok(None) };
-            let made = self.family.open(self.context.clone(), root)?;
+            let Unopened::Stored(checkpoint) = &*stored else { return Ok(None) };
+            let made = self.family.open(self.context.clone(), checkpoint)?;
             self.catch_up(&made)?;
             self.made.set(made).expect("one at a time opens it");
         }
@@ -172,15 +172,15 @@ impl LazyEngine {
         }
         self.check_live()?;
         let (wal, keyspace) = (&self.context.shared.wal, self.context.keyspace);
-        let (made, root) = self.family.create(self.context.clone()).inspect_err(|_| self.remove_files())?;
+        let (made, checkpoint) = self.family.create(self.context.clone()).inspect_err(|_| self.remove_files())?;
         // The files are durable now. All other log records of the keyspace come behind this one
         // (memory-and-keyspaces.md, invariant 4).
-        let body = encode_structure(keyspace, &first_record::encode(&root.blob));
+        let body = encode_structure(keyspace, &first_record::encode(&checkpoint.blob));
         let placed = wal
             .reserve(ReservationKind::Structure, body.len())
             .map(|room| wal.append(room, RecordKind::Structure, &body, |_| ()));
         match placed {
-            Ok(placed) => *stored = Unopened::Root(EngineCheckpoint { structure: placed.end, ..root }),
+            Ok(placed) => *stored = Unopened::Stored(EngineCheckpoint { structure_position: placed.end, ..checkpoint }),
             Err(error) => {
                 made.engine().mark_dropped();
                 self.remove_files();
@@ -235,7 +235,7 @@ impl LazyEngine {
         match &*stored {
             _ if self.made.get().is_some() => Ok(None),
             Unopened::Unwritten => Ok(Some(HashSet::new())),
-            Unopened::Root(root) => Ok(self.family.files(&self.context, root)?.map(HashSet::from_iter)),
+            Unopened::Stored(checkpoint) => Ok(self.family.files(&self.context, checkpoint)?.map(HashSet::from_iter)),
         }
     }
 
@@ -247,7 +247,7 @@ impl LazyEngine {
             let blob = first_root(body)
                 .ok_or_else(|| Error::corruption(RECORD, 0, "it is not that of a first write"))?
                 .to_vec();
-            *stored = Unopened::Root(EngineCheckpoint { structure: seq, blob });
+            *stored = Unopened::Stored(EngineCheckpoint { structure_position: seq, blob });
         }
         Ok(is_first)
     }

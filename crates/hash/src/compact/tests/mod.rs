@@ -107,12 +107,12 @@ fn name(FileRef { number, birth }: FileRef) -> FileIdentity {
 }
 
 /// The run files that a structure needs.
-fn files(structure: &HashManifest) -> BTreeSet<FileId> {
-    structure.tables().map(|file| name(file).file()).collect()
+fn files(manifest: &HashManifest) -> BTreeSet<FileId> {
+    manifest.tables().map(|file| name(file).file()).collect()
 }
 
-fn open(environment: &Environment, structure: &HashManifest) -> Result<Runs> {
-    open_runs(environment, structure, name)
+fn open(environment: &Environment, manifest: &HashManifest) -> Result<Runs> {
+    open_runs(environment, manifest, name)
 }
 
 impl Journal {

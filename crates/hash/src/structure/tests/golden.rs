@@ -17,7 +17,7 @@ fn base(there: bool) -> Vec<(usize, &'static str)> {
 
 #[test]
 fn the_bytes_of_a_root() {
-    let (_, structure) = example();
+    let (_, manifest) = example();
     let mut labels = vec![
         (1, "form"),
         (8, "disk"),
@@ -38,7 +38,7 @@ fn the_bytes_of_a_root() {
         &render(
             &blob::encode(
                 HashOptions { disk: Some(1 << 30), hot_disk: 7 << 20, compaction: Compaction::Scan, read_cache: true },
-                &structure,
+                &manifest,
             ),
             &labels,
         ),

@@ -10,7 +10,7 @@ use super::*;
 /// A sequence of edits, and the files that exist after them.
 struct History {
     random: SmallRng,
-    structure: HashManifest,
+    manifest: HashManifest,
     next: u32,
     there: BTreeSet<u32>,
 }
@@ -18,7 +18,7 @@ struct History {
 impl History {
     fn new(seed: u64) -> History {
         let random = SmallRng::seed_from_u64(seed);
-        History { random, structure: HashManifest::new(10), next: 1, there: BTreeSet::new() }
+        History { random, manifest: HashManifest::new(10), next: 1, there: BTreeSet::new() }
     }
 
     fn fresh(&mut self) -> FileRef {
@@ -43,26 +43,26 @@ impl History {
     }
 
     fn segment(&mut self) -> ManifestEdit {
-        let from = self.structure.segments.last().map_or(self.structure.begin, LogFile::end);
+        let from = self.manifest.segments.last().map_or(self.manifest.begin, LogFile::end);
         let bytes = MIB << self.random.random_range(0..3);
         ManifestEdit::Segment(LogFile { file: self.fresh(), from, bytes })
     }
 
     fn compact(&mut self) -> Option<ManifestEdit> {
-        if self.structure.deltas.len() == MAX_DELTAS {
+        if self.manifest.deltas.len() == MAX_DELTAS {
             return None;
         }
-        let begin = self.structure.begin.plus(PAGE * self.random.random_range(1..400));
-        let end = self.structure.segments.last().map_or(begin, LogFile::end).max(begin);
+        let begin = self.manifest.begin.plus(PAGE * self.random.random_range(1..400));
+        let end = self.manifest.segments.last().map_or(begin, LogFile::end).max(begin);
         let least = begin.get() / PAGE;
         let durable = page(self.random.random_range(least..=end.get() / PAGE));
         Some(ManifestEdit::Compact { added: self.some(), begin, durable, index_bits: 10 })
     }
 
     fn merge_into_base(&mut self) -> Option<ManifestEdit> {
-        let at = self.random.random_range(0..self.structure.partitions.len());
-        let Partition { part: deleted, merged_until } = self.structure.partitions[at];
-        let merged_until = self.structure.deltas.last().map_or(merged_until, |delta| delta.until.max(merged_until));
+        let at = self.random.random_range(0..self.manifest.partitions.len());
+        let Partition { part: deleted, merged_until } = self.manifest.partitions[at];
+        let merged_until = self.manifest.deltas.last().map_or(merged_until, |delta| delta.until.max(merged_until));
         let (bits, number) = (deleted.hash_range.bits(), deleted.hash_range.number());
         let halves = bits < MAX_PARTITION_BITS && self.random.random_bool(0.1);
         let hash_ranges =
@@ -75,13 +75,13 @@ impl History {
     }
 
     fn merge(&mut self) -> Option<ManifestEdit> {
-        let count = self.structure.deltas.len();
+        let count = self.manifest.deltas.len();
         if count == 0 {
             return None;
         }
         let first = self.random.random_range(0..count);
         let last = self.random.random_range(first..count);
-        let deleted = self.structure.deltas[first..=last].iter().map(|delta| delta.file).collect();
+        let deleted = self.manifest.deltas[first..=last].iter().map(|delta| delta.file).collect();
         Some(ManifestEdit::MergeDeltas { deleted, added: self.some() })
     }
 
@@ -89,17 +89,17 @@ impl History {
         let Some(change) = self.change() else { return };
         let replayed = ManifestEdit::decode(&change.encode()).unwrap();
         assert_eq!(replayed, change);
-        let (next, gone) = self.structure.after(&replayed).unwrap_or_else(|what| panic!("{change:?}: {what}"));
+        let (next, gone) = self.manifest.after(&replayed).unwrap_or_else(|what| panic!("{change:?}: {what}"));
         for FileRef { number, .. } in gone.segments.iter().chain(&gone.tables) {
             assert!(self.there.remove(number), "{change:?}: file {number} goes twice");
         }
         assert_eq!(next.numbers().collect::<BTreeSet<_>>(), self.there, "{change:?}");
-        assert!(next.begin >= self.structure.begin && next.durable >= self.structure.durable);
+        assert!(next.begin >= self.manifest.begin && next.durable >= self.manifest.durable);
         assert_eq!(
             blob::decode(&blob::encode(HashOptions::default(), &next)),
             Ok((HashOptions::default(), next.clone()))
         );
-        self.structure = next;
+        self.manifest = next;
     }
 }
 
@@ -108,7 +108,7 @@ fn random_changes_leave_what_fits_and_lose_no_file() {
     for seed in 0..60 {
         let mut history = History::new(seed);
         (0..200).for_each(|_| history.step());
-        assert!(history.structure.begin > Address::FIRST && history.next > 100, "seed {seed}");
+        assert!(history.manifest.begin > Address::FIRST && history.next > 100, "seed {seed}");
     }
 }
 
@@ -125,16 +125,16 @@ fn damaged(random: &mut SmallRng, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn damage_is_told_or_leaves_what_fits() {
     let mut random = SmallRng::seed_from_u64(1);
-    let (changes, structure) = example();
-    let (root, mut told) = (blob::encode(HashOptions::default(), &structure), 0);
+    let (changes, manifest) = example();
+    let (root, mut told) = (blob::encode(HashOptions::default(), &manifest), 0);
     for round in 0..40_000 {
         match blob::decode(&damaged(&mut random, &root)) {
-            Ok((_, structure)) => structure.check().unwrap(),
+            Ok((_, manifest)) => manifest.check().unwrap(),
             Err(_) => told += 1,
         }
         let body = damaged(&mut random, &changes[round % changes.len()].encode());
         if let Ok((next, _)) =
-            ManifestEdit::decode(&body).map_err(|_| "damaged").and_then(|change| structure.after(&change))
+            ManifestEdit::decode(&body).map_err(|_| "damaged").and_then(|change| manifest.after(&change))
         {
             next.check().unwrap();
         }

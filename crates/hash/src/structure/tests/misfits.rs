@@ -4,15 +4,15 @@ use super::*;
 
 #[track_caller]
 fn misfit(change: &ManifestEdit) {
-    let (_, structure) = example();
-    assert!(structure.after(change).is_err(), "{change:?}");
+    let (_, manifest) = example();
+    assert!(manifest.after(change).is_err(), "{change:?}");
 }
 
 #[test]
 fn a_segment_follows_the_last_one() {
-    let (_, structure) = example();
-    let (end, segment) = (structure.segments[1].end(), |from, bytes| LogFile { file: file(9), from, bytes });
-    assert!(structure.after(&ManifestEdit::Segment(segment(end, MIB))).is_ok());
+    let (_, manifest) = example();
+    let (end, segment) = (manifest.segments[1].end(), |from, bytes| LogFile { file: file(9), from, bytes });
+    assert!(manifest.after(&ManifestEdit::Segment(segment(end, MIB))).is_ok());
     for wrong in [
         segment(end.plus(PAGE), MIB),
         segment(page(257), MIB),
@@ -77,13 +77,12 @@ fn a_merge_takes_neighbours() {
 
 #[test]
 fn there_are_255_deltas_at_most() {
-    let mut structure = HashManifest::new(10);
+    let mut manifest = HashManifest::new(10);
     for number in 0..MAX_DELTAS as u32 {
-        structure =
-            structure.after(&compact(Some(number + 1), u64::from(number) + 2, u64::from(number) + 2)).unwrap().0;
+        manifest = manifest.after(&compact(Some(number + 1), u64::from(number) + 2, u64::from(number) + 2)).unwrap().0;
     }
-    assert!(structure.after(&compact(Some(1_000), 400, 400)).is_err());
-    assert!(structure.after(&compact(None, 400, 400)).is_ok());
+    assert!(manifest.after(&compact(Some(1_000), 400, 400)).is_err());
+    assert!(manifest.after(&compact(None, 400, 400)).is_ok());
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn compact(added: Option<u32>, begin: u64, durable: u64) -> ManifestEdit {
 
 /// The structure after some valid edits.
 fn made(changes: &[ManifestEdit]) -> HashManifest {
-    let apply = |structure: HashManifest, change: &ManifestEdit| structure.after(change).unwrap().0;
+    let apply = |manifest: HashManifest, change: &ManifestEdit| manifest.after(change).unwrap().0;
     changes.iter().fold(HashManifest::new(10), apply)
 }
 
@@ -56,26 +56,26 @@ fn example() -> (Vec<ManifestEdit>, HashManifest) {
         ManifestEdit::Segment(LogFile { file: file(6), from: page(257), bytes: 2 * MIB }),
         compact(Some(7), 100, 300),
     ];
-    let structure = made(&changes);
-    (changes, structure)
+    let manifest = made(&changes);
+    (changes, manifest)
 }
 
 #[test]
 fn an_example_is_as_its_changes_say() {
-    let (_, structure) = example();
-    structure.check().unwrap();
-    assert_eq!((structure.begin, structure.durable, structure.index_bits), (page(100), page(300), 10));
-    let segments: Vec<_> = structure.segments.iter().map(|segment| segment.file.number).collect();
-    let deltas: Vec<_> = structure.deltas.iter().map(|delta| (delta.file.number, delta.until)).collect();
+    let (_, manifest) = example();
+    manifest.check().unwrap();
+    assert_eq!((manifest.begin, manifest.durable, manifest.index_bits), (page(100), page(300), 10));
+    let segments: Vec<_> = manifest.segments.iter().map(|segment| segment.file.number).collect();
+    let deltas: Vec<_> = manifest.deltas.iter().map(|delta| (delta.file.number, delta.until)).collect();
     assert_eq!((segments, deltas), (vec![1, 6], vec![(3, page(40)), (7, page(100))]));
-    let parts: Vec<_> = structure.partitions.iter().map(|partition| (partition.part, partition.merged_until)).collect();
+    let parts: Vec<_> = manifest.partitions.iter().map(|partition| (partition.part, partition.merged_until)).collect();
     assert_eq!(parts, [(part(1, 0, Some(5)), page(40)), (part(1, 1, None), page(20))]);
 }
 
 #[test]
 fn what_goes_is_told_once() {
-    let (_, structure) = example();
-    let (next, gone) = structure.after(&compact(None, 257, 300)).unwrap();
+    let (_, manifest) = example();
+    let (next, gone) = manifest.after(&compact(None, 257, 300)).unwrap();
     assert_eq!(gone, ObsoleteFiles { segments: vec![file(1)], tables: vec![] });
     let merge_into_base = ManifestEdit::MergeIntoBase {
         deleted: part(1, 1, None),
@@ -97,20 +97,20 @@ fn what_goes_is_told_once() {
 #[test]
 fn a_segment_that_comes_too_late_goes_at_once() {
     let late = LogFile { file: file(1), from: page(1), bytes: MIB };
-    let structure = made(&[compact(Some(2), 300, 300)]);
-    let (next, gone) = structure.after(&ManifestEdit::Segment(late)).unwrap();
-    assert_eq!((next, gone.segments), (structure, vec![late.file]));
+    let manifest = made(&[compact(Some(2), 300, 300)]);
+    let (next, gone) = manifest.after(&ManifestEdit::Segment(late)).unwrap();
+    assert_eq!((next, gone.segments), (manifest, vec![late.file]));
 }
 
 #[test]
 fn roots_and_changes_come_back_and_every_cut_is_noticed() {
-    let (changes, structure) = example();
+    let (changes, manifest) = example();
     let options = HashOptions { disk: Some(1 << 30), hot_disk: 7, compaction: Compaction::Scan, read_cache: false };
-    let root = blob::encode(options, &structure);
-    assert_eq!(blob::decode(&root), Ok((options, structure.clone())));
+    let root = blob::encode(options, &manifest);
+    assert_eq!(blob::decode(&root), Ok((options, manifest.clone())));
     // The version before had no options.
-    let before = [&[1][..], &blob::encode(HashOptions::default(), &structure)[18..]].concat();
-    assert_eq!(blob::decode(&before), Ok((HashOptions::default(), structure)));
+    let before = [&[1][..], &blob::encode(HashOptions::default(), &manifest)[18..]].concat();
+    assert_eq!(blob::decode(&before), Ok((HashOptions::default(), manifest)));
     (0..root.len()).for_each(|cut| assert!(blob::decode(&root[..cut]).is_err(), "root, {cut}"));
     assert!(blob::decode(&[&root[..], &[0]].concat()).is_err());
     let merge = ManifestEdit::MergeDeltas { deleted: vec![file(3), file(7)], added: Some(file(8)) };
@@ -127,6 +127,6 @@ fn roots_and_changes_come_back_and_every_cut_is_noticed() {
 fn a_keyspace_of_a_few_mebibytes_has_a_short_root() {
     let deltas = (0..4_u64).map(|number| compact(Some(number as u32 + 2), 10 * (number + 1), 200));
     let segment = ManifestEdit::Segment(LogFile { file: file(1), from: page(1), bytes: MIB });
-    let structure = made(&[segment].into_iter().chain(deltas).collect::<Vec<_>>());
-    assert!(blob::encode(HashOptions::default(), &structure).len() < 200);
+    let manifest = made(&[segment].into_iter().chain(deltas).collect::<Vec<_>>());
+    assert!(blob::encode(HashOptions::default(), &manifest).len() < 200);
 }

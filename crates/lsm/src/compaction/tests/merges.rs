@@ -40,7 +40,7 @@ type Records = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 struct Fixture {
     loader: Arc<TableLoader>,
     number: u32,
-    structure: LevelManifest,
+    manifest: LevelManifest,
     version: Version<TableReader>,
 }
 
@@ -70,7 +70,7 @@ impl Fixture {
         Fixture {
             loader: TableLoader::new(&environment, &cache),
             number: 0,
-            structure: LevelManifest::default(),
+            manifest: LevelManifest::default(),
             version: Version::empty(),
         }
     }
@@ -83,16 +83,16 @@ impl Fixture {
             output.finish().unwrap()
         });
         let added = tables.iter().map(|reader| (run_id, reader.file())).collect();
-        self.structure.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
-        self.version = self.version.after(&self.structure, &tables).unwrap();
+        self.manifest.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
+        self.version = self.version.after(&self.manifest, &tables).unwrap();
     }
 
     /// Applies an edit of a paged range. The bounds are the bytes behind the common prefix.
     fn paged_range(&mut self, lower: u8, upper: u8, kind: RangeEditKind) {
         let [lower, upper] = [lower, upper].map(|byte| [COMMON, &[byte]].concat());
         let paged_ranges = vec![PagedRangeEdit { lower, upper, kind }];
-        self.structure.apply(&VersionEdit { paged_ranges, ..VersionEdit::default() }).unwrap();
-        self.version = self.version.after(&self.structure, &[]).unwrap();
+        self.manifest.apply(&VersionEdit { paged_ranges, ..VersionEdit::default() }).unwrap();
+        self.version = self.version.after(&self.manifest, &[]).unwrap();
     }
 
     /// Merges some runs, at once and in one merge for each range between the cuts. Both have to give the same records.

@@ -56,14 +56,14 @@ pub(super) fn version(random: &mut SmallRng) -> Version<Fake> {
 
 /// A random version of so many runs of L0 and these levels.
 fn version_of(random: &mut SmallRng, runs: u64, levels: &[RunId]) -> Version<Fake> {
-    let (mut structure, mut tables, mut number) = (LevelManifest::default(), Vec::new(), 0);
+    let (mut manifest, mut tables, mut number) = (LevelManifest::default(), Vec::new(), 0);
     for run_id in (0..runs).map(RunId::L0).chain(levels.iter().copied()) {
         let row = row(random, &mut number, if run_id.is_l0() { 3 } else { 12 });
         let added = row.iter().map(|table| (run_id, table.file())).collect();
-        structure.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
+        manifest.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
         tables.extend(row);
     }
-    Version::empty().after(&structure, &tables).unwrap()
+    Version::empty().after(&manifest, &tables).unwrap()
 }
 
 fn overlap(a: &Fake, b: &Fake) -> bool {
@@ -136,14 +136,14 @@ fn range_compaction(
     lower: &[(u8, u8)],
     (at_once, most): (u64, u64),
 ) -> Option<(Vec<u32>, Vec<u32>)> {
-    let (mut structure, mut tables) = (LevelManifest::default(), Vec::new());
+    let (mut manifest, mut tables) = (LevelManifest::default(), Vec::new());
     for (first, run_id, ranges) in [(200, RunId::at_depth(2), upper), (100, RunId::LAST, lower)] {
         let row: Vec<_> = (first..).zip(ranges).map(|(number, (begin, end))| fake(number, *begin, *end)).collect();
         let added = row.iter().map(|table| (run_id, table.file())).collect();
-        structure.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
+        manifest.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
         tables.extend(row);
     }
-    let version = Version::empty().after(&structure, &tables).unwrap();
+    let version = Version::empty().after(&manifest, &tables).unwrap();
     let plan = version.plan_level_range(ABOVE_LAST, (&[10], &[200]), (at_once, most))?;
     let numbers =
         |run: Option<&(RunId, Run<Fake>)>| run.map_or(vec![], |(_, run)| run.files().map(|file| file.number).collect());
@@ -177,11 +177,11 @@ fn neighbours_go_down_together_if_that_reads_no_more() {
 /// A version of these runs of L0, the oldest first, above a last level of tables of ten keys each. All tables have
 /// 100 bytes.
 fn over_tens(runs: &[&[(u8, u8)]]) -> Version<Fake> {
-    let (mut structure, mut tables) = (LevelManifest::default(), Vec::new());
+    let (mut manifest, mut tables) = (LevelManifest::default(), Vec::new());
     let mut bring = |run_id, first: u32, ranges: &[(u8, u8)]| {
         let row: Vec<_> = (first..).zip(ranges).map(|(number, (begin, end))| fake(number, *begin, *end)).collect();
         let added = row.iter().map(|table| (run_id, table.file())).collect();
-        structure.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
+        manifest.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
         tables.extend(row);
     };
     let tens: Vec<_> = (0..10).map(|ten| (10 * ten, 10 * ten + 9)).collect();
@@ -189,7 +189,7 @@ fn over_tens(runs: &[&[(u8, u8)]]) -> Version<Fake> {
     for (ordinal, run) in (0..).zip(runs) {
         bring(RunId::L0(ordinal), 100 * (ordinal as u32 + 1), run);
     }
-    Version::empty().after(&structure, &tables).unwrap()
+    Version::empty().after(&manifest, &tables).unwrap()
 }
 
 #[test]
@@ -288,15 +288,15 @@ fn a_choice_is_pure_and_there_is_one_if_it_is_due() {
 /// The inputs of the intra-L0 merge, from young to old, and its target. The runs have `runs[n]` tables of 100 bytes,
 /// the oldest first.
 fn become_one(runs: &[u64], limits: IntraL0Limits) -> Option<(Vec<RunId>, RunId)> {
-    let (mut structure, mut tables) = (LevelManifest::default(), Vec::new());
+    let (mut manifest, mut tables) = (LevelManifest::default(), Vec::new());
     for (ordinal, count) in (0..).zip(runs) {
         let row: Vec<_> =
             (0..*count).map(|table| fake((100 * ordinal + table) as u32, table as u8, table as u8)).collect();
         let added = row.iter().map(|table| (RunId::L0(ordinal), table.file())).collect();
-        structure.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
+        manifest.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
         tables.extend(row);
     }
-    let plan = Version::empty().after(&structure, &tables).unwrap().plan_intra_l0(limits)?;
+    let plan = Version::empty().after(&manifest, &tables).unwrap().plan_intra_l0(limits)?;
     assert_eq!(plan.inputs.iter().map(|(_, run)| run.tables().len() as u64).sum::<u64>() * 100, plan.bytes());
     Some((plan.inputs.iter().map(|(run_id, _)| *run_id).collect(), plan.target))
 }
@@ -363,12 +363,12 @@ fn trap_09_a_tombstone_stays_above_what_is_older() {
 /// input, and younger than the level's table.
 #[test]
 fn trap_09_a_tombstone_of_a_level_between_goes_whatever_is_younger() {
-    let mut structure = LevelManifest::default();
+    let mut manifest = LevelManifest::default();
     let tables = [fake(1, 0, 99), fake(2, 5, 60), fake(3, 50, 99), fake(4, 0, 9)];
     for (run_id, table) in [RunId::LAST, RunId::at_depth(2), RunId::L0(0), RunId::L0(1)].into_iter().zip(&tables) {
-        structure.apply(&VersionEdit { added: vec![(run_id, table.file())], ..VersionEdit::default() }).unwrap();
+        manifest.apply(&VersionEdit { added: vec![(run_id, table.file())], ..VersionEdit::default() }).unwrap();
     }
-    let version = Version::empty().after(&structure, &tables).unwrap();
+    let version = Version::empty().after(&manifest, &tables).unwrap();
     let plan = version.best_l0_group_over((&[0], &[9]), LevelId::LAST, u64::MAX).unwrap();
     let files = plan.files();
     assert_eq!(files.iter().map(|file| file.number).collect::<Vec<_>>(), [4, 2, 1]);
@@ -424,16 +424,16 @@ fn a_level_that_is_not_needed_any_more_does_not_keep_level_0_waiting() {
     let [upper, last, runs] = [1, 21, 41].map(|first| {
         (0..8).map(|number| fake(first + number, number as u8 * 4, number as u8 * 4 + 1)).collect::<Vec<_>>()
     });
-    let mut structure = LevelManifest::default();
+    let mut manifest = LevelManifest::default();
     let added = |run_id, tables: &[Arc<Fake>]| tables.iter().map(|table| (run_id, table.file())).collect::<Vec<_>>();
     let levels = [added(RunId::at_depth(2), &upper), added(RunId::LAST, &last)].concat();
-    structure.apply(&VersionEdit { added: levels, ..VersionEdit::default() }).unwrap();
+    manifest.apply(&VersionEdit { added: levels, ..VersionEdit::default() }).unwrap();
     for (ordinal, run) in (0..).zip(&runs) {
-        structure
+        manifest
             .apply(&VersionEdit { added: vec![(RunId::L0(ordinal), run.file())], ..VersionEdit::default() })
             .unwrap();
     }
-    let version = Version::empty().after(&structure, &[upper.clone(), last, runs].concat()).unwrap();
+    let version = Version::empty().after(&manifest, &[upper.clone(), last, runs].concat()).unwrap();
     let l0_target = upper.iter().map(|table| table.bytes()).sum();
     assert_eq!(version.target(ABOVE_LAST, l0_target), 0);
     let plan = choose(&version, l0_target, IntraL0Limits::NONE).unwrap();
@@ -442,11 +442,11 @@ fn a_level_that_is_not_needed_any_more_does_not_keep_level_0_waiting() {
 
 /// A version of two levels, of which the upper one is above its target.
 fn two_levels(upper: &[Arc<Fake>], last: &[Arc<Fake>]) -> Version<Fake> {
-    let mut structure = LevelManifest::default();
+    let mut manifest = LevelManifest::default();
     let added = |run_id, tables: &[Arc<Fake>]| tables.iter().map(|table| (run_id, table.file())).collect::<Vec<_>>();
     let added = [added(RunId::at_depth(2), upper), added(RunId::LAST, last)].concat();
-    structure.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
-    Version::empty().after(&structure, &[upper, last].concat()).unwrap()
+    manifest.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
+    Version::empty().after(&manifest, &[upper, last].concat()).unwrap()
 }
 
 /// The number of the upper level's table that is picked.
@@ -512,11 +512,11 @@ fn what_relieves_level_0_leaves_other_compactions_to_the_background() {
 #[test]
 fn tables_with_many_tombstones_are_due_and_what_they_hide_tells_when_nobody_is_there() {
     let at = |places: &[(RunId, Arc<Fake>)]| {
-        let mut structure = LevelManifest::default();
+        let mut manifest = LevelManifest::default();
         let added = places.iter().map(|(run_id, table)| (*run_id, table.file())).collect();
-        structure.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
+        manifest.apply(&VersionEdit { added, ..VersionEdit::default() }).unwrap();
         let tables: Vec<_> = places.iter().map(|(_, table)| table.clone()).collect();
-        Version::empty().after(&structure, &tables).unwrap()
+        Version::empty().after(&manifest, &tables).unwrap()
     };
     // Ten bytes a record.
     let table = |number, first, last, bytes, tombstones| fake(number, first, last).of_bytes(bytes).with(tombstones, 0);

@@ -14,7 +14,7 @@ fn table(number: usize) -> Vec<(usize, &'static str)> {
 
 #[test]
 fn the_bytes_of_a_root() {
-    let (_, structure) = example();
+    let (_, manifest) = example();
     let mut labels = vec![
         (1, "form"),
         (1, "kind of index"),
@@ -29,7 +29,7 @@ fn the_bytes_of_a_root() {
     labels.extend([&RUN[..], &[(1, "tables")], &tables(&[1])].concat());
     labels.extend([&LEVEL[..], &[(1, "tables")], &tables(&[2])].concat());
     labels.extend([&LEVEL[..], &[(1, "tables")], &tables(&[1, 1])].concat());
-    golden("lsm-root", &render(&blob::encode(LsmOptions::default(), &structure), &labels));
+    golden("lsm-root", &render(&blob::encode(LsmOptions::default(), &manifest), &labels));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn the_bytes_of_changes_of_covers() {
 
 #[test]
 fn the_bytes_of_covers_in_a_root() {
-    let (_, structure) = example();
+    let (_, manifest) = example();
     let paged_range =
         |lower: &[u8], upper: &[u8], kind| PagedRangeEdit { lower: lower.to_vec(), upper: upper.to_vec(), kind };
     let paged_ranges = vec![
@@ -75,9 +75,9 @@ fn the_bytes_of_covers_in_a_root() {
         paged_range(b"x", b"y", RangeEditKind::Add(RunId::LAST)),
         paged_range(b"x", b"y", RangeEditKind::Reactivate),
     ];
-    let structure = after(&structure, &VersionEdit { paged_ranges, ..VersionEdit::default() }).unwrap();
+    let manifest = after(&manifest, &VersionEdit { paged_ranges, ..VersionEdit::default() }).unwrap();
     let mut w = Writer::new();
-    structure.paged_ranges().encode(&mut w);
+    manifest.paged_ranges().encode(&mut w);
     let range = |lower: usize, upper: usize| [(1 + lower, "cover: lower"), (1 + upper, "upper")];
     let mut labels = vec![(1, "covers")];
     labels.extend(range(0, 1).into_iter().chain(RUN));

@@ -11,7 +11,7 @@ type Drawn = (Vec<u32>, Vec<(RunId, u32)>);
 /// A history of edits, and the expected run of each table.
 struct History {
     random: SmallRng,
-    structure: LevelManifest,
+    manifest: LevelManifest,
     next: u32,
     there: BTreeMap<u32, RunId>,
 }
@@ -19,7 +19,7 @@ struct History {
 impl History {
     fn new(seed: u64) -> History {
         let random = SmallRng::seed_from_u64(seed);
-        History { random, structure: LevelManifest::default(), next: 1, there: BTreeMap::new() }
+        History { random, manifest: LevelManifest::default(), next: 1, there: BTreeMap::new() }
     }
 
     fn fresh(&mut self, run_id: RunId) -> (RunId, u32) {
@@ -29,7 +29,7 @@ impl History {
 
     /// Some tables of one run or level.
     fn some(&mut self) -> Option<(RunId, Vec<u32>)> {
-        let places = numbers(&self.structure);
+        let places = numbers(&self.manifest);
         let (run_id, tables) = places.get(self.random.random_range(0..places.len().max(1)))?;
         let few = tables.iter().copied().filter(|_| self.random.random_bool(0.5)).collect();
         Some((*run_id, few))
@@ -37,9 +37,9 @@ impl History {
 
     /// A valid edit.
     fn change(&mut self) -> Option<Drawn> {
-        let runs = numbers(&self.structure).iter().filter(|(run_id, _)| run_id.is_l0()).count();
+        let runs = numbers(&self.manifest).iter().filter(|(run_id, _)| run_id.is_l0()).count();
         if runs < MAX_RUNS && self.random.random_bool(0.4) {
-            let run = RunId::L0(self.structure.next_ordinal() + self.random.random_range(0..3));
+            let run = RunId::L0(self.manifest.next_ordinal() + self.random.random_range(0..3));
             return Some((vec![], (0..self.random.random_range(1..4)).map(|_| self.fresh(run)).collect()));
         }
         let (run_id, deleted) = self.some()?;
@@ -59,13 +59,13 @@ impl History {
         let wanted = change(&deleted, &added);
         let replayed = VersionEdit::decode(&wanted.encode()).unwrap();
         assert_eq!(replayed, wanted);
-        self.structure.apply(&replayed).unwrap_or_else(|what| panic!("{wanted:?}: {what}"));
+        self.manifest.apply(&replayed).unwrap_or_else(|what| panic!("{wanted:?}: {what}"));
         deleted.iter().for_each(|number| assert!(self.there.remove(number).is_some()));
         added.iter().for_each(|(run_id, number)| assert_eq!(self.there.insert(*number, *run_id), None));
-        assert_eq!(self.structure.tables().count(), self.there.len());
-        self.there.iter().for_each(|(number, run_id)| assert_eq!(self.structure.run_of(file(*number)), Some(*run_id)));
-        let root = blob::encode(LsmOptions::default(), &self.structure);
-        assert_eq!(blob::decode(&root).as_ref().map(|(_, structure)| structure), Ok(&self.structure));
+        assert_eq!(self.manifest.tables().count(), self.there.len());
+        self.there.iter().for_each(|(number, run_id)| assert_eq!(self.manifest.run_of(file(*number)), Some(*run_id)));
+        let root = blob::encode(LsmOptions::default(), &self.manifest);
+        assert_eq!(blob::decode(&root).as_ref().map(|(_, manifest)| manifest), Ok(&self.manifest));
     }
 }
 
@@ -74,7 +74,7 @@ fn random_changes_leave_what_fits_and_lose_no_table() {
     for seed in 0..40 {
         let mut history = History::new(seed);
         (0..150).for_each(|_| history.step());
-        assert!(history.next > 100 && numbers(&history.structure).len() > 3, "seed {seed}");
+        assert!(history.next > 100 && numbers(&history.manifest).len() > 3, "seed {seed}");
     }
 }
 

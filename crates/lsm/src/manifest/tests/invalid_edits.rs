@@ -4,18 +4,18 @@ use crate::manifest::tests::*;
 
 #[track_caller]
 fn misfit(deleted: &[u32], added: &[(RunId, u32)]) {
-    let (_, structure) = example();
+    let (_, manifest) = example();
     let change = change(deleted, added);
-    assert!(after(&structure, &change).is_err(), "{change:?}");
+    assert!(after(&manifest, &change).is_err(), "{change:?}");
 }
 
 #[test]
 fn what_goes_is_there_once() {
     misfit(&[6], &[]);
     misfit(&[5, 5], &[]);
-    let (_, structure) = example();
+    let (_, manifest) = example();
     let of_another_birth = VersionEdit { deleted: vec![FileRef { birth: 1, ..file(5) }], ..VersionEdit::default() };
-    assert!(after(&structure, &of_another_birth).is_err());
+    assert!(after(&manifest, &of_another_birth).is_err());
 }
 
 #[test]
@@ -23,11 +23,11 @@ fn what_comes_is_nowhere_else() {
     misfit(&[], &[(RunId::LAST, 300)]);
     misfit(&[], &[(RunId::LAST, 10), (RunId::at_depth(2), 10)]);
     misfit(&[], &[(RunId::LAST, 10), (RunId::LAST, 10)]);
-    let (_, structure) = example();
+    let (_, manifest) = example();
     let twin = FileRef { birth: 1, ..file(5) };
     for deleted in [vec![], vec![file(5)]] {
         let change = VersionEdit { deleted, added: vec![(RunId::LAST, twin)], ..VersionEdit::default() };
-        assert!(after(&structure, &change).is_err(), "a number has one table at a time: {change:?}");
+        assert!(after(&manifest, &change).is_err(), "a number has one table at a time: {change:?}");
     }
 }
 
@@ -50,13 +50,13 @@ fn nothing_moves_up() {
 
 #[test]
 fn level_0_has_64_runs_at_most() {
-    let mut structure = LevelManifest::default();
+    let mut manifest = LevelManifest::default();
     for number in 1..=MAX_RUNS as u32 {
-        structure.apply(&flush(&structure, &[number])).unwrap();
+        manifest.apply(&flush(&manifest, &[number])).unwrap();
     }
-    assert!(after(&structure, &flush(&structure, &[1000])).is_err());
-    let run = RunId::L0(structure.next_ordinal());
-    after(&structure, &change(&[1], &[(run, 1000)])).unwrap();
+    assert!(after(&manifest, &flush(&manifest, &[1000])).is_err());
+    let run = RunId::L0(manifest.next_ordinal());
+    after(&manifest, &change(&[1], &[(run, 1000)])).unwrap();
 }
 
 #[test]

@@ -17,74 +17,74 @@ fn change(deleted: &[u32], added: &[(RunId, u32)]) -> VersionEdit {
     VersionEdit { deleted: deleted.iter().map(|number| file(*number)).collect(), added, ..VersionEdit::default() }
 }
 
-fn flush(structure: &LevelManifest, numbers: &[u32]) -> VersionEdit {
-    let run = RunId::L0(structure.next_ordinal());
+fn flush(manifest: &LevelManifest, numbers: &[u32]) -> VersionEdit {
+    let run = RunId::L0(manifest.next_ordinal());
     change(&[], &numbers.iter().map(|number| (run, *number)).collect::<Vec<_>>())
 }
 
-fn after(structure: &LevelManifest, change: &VersionEdit) -> Result<LevelManifest, InvalidEdit> {
-    let mut next = structure.clone();
+fn after(manifest: &LevelManifest, change: &VersionEdit) -> Result<LevelManifest, InvalidEdit> {
+    let mut next = manifest.clone();
     next.apply(change).map(|()| next)
 }
 
 /// The numbers of the tables in each run and level.
-fn numbers(structure: &LevelManifest) -> Vec<(RunId, Vec<u32>)> {
-    structure.runs().map(|(run_id, tables)| (run_id, tables.iter().map(|file| file.number).collect())).collect()
+fn numbers(manifest: &LevelManifest) -> Vec<(RunId, Vec<u32>)> {
+    manifest.runs().map(|(run_id, tables)| (run_id, tables.iter().map(|file| file.number).collect())).collect()
 }
 
 /// A manifest of two runs and two levels, and the edits that made it.
 fn example() -> (Vec<VersionEdit>, LevelManifest) {
-    let (mut changes, mut structure) = (Vec::new(), LevelManifest::default());
-    let mut make = |change: VersionEdit, structure: &mut LevelManifest| {
-        structure.apply(&change).unwrap();
+    let (mut changes, mut manifest) = (Vec::new(), LevelManifest::default());
+    let mut make = |change: VersionEdit, manifest: &mut LevelManifest| {
+        manifest.apply(&change).unwrap();
         changes.push(change);
     };
-    make(flush(&structure, &[3, 200]), &mut structure);
-    make(flush(&structure, &[4]), &mut structure);
-    make(change(&[3, 200], &[(RunId::LAST, 5), (RunId::LAST, 6)]), &mut structure);
-    make(flush(&structure, &[7, 8]), &mut structure);
-    make(change(&[6], &[(RunId::LAST, 9), (RunId::at_depth(2), 300)]), &mut structure);
-    (changes, structure)
+    make(flush(&manifest, &[3, 200]), &mut manifest);
+    make(flush(&manifest, &[4]), &mut manifest);
+    make(change(&[3, 200], &[(RunId::LAST, 5), (RunId::LAST, 6)]), &mut manifest);
+    make(flush(&manifest, &[7, 8]), &mut manifest);
+    make(change(&[6], &[(RunId::LAST, 9), (RunId::at_depth(2), 300)]), &mut manifest);
+    (changes, manifest)
 }
 
 #[test]
 fn an_example_is_as_its_changes_say() {
-    let (changes, structure) = example();
+    let (changes, manifest) = example();
     let places = [
         (RunId::L0(2), vec![7, 8]),
         (RunId::L0(1), vec![4]),
         (RunId::at_depth(2), vec![300]),
         (RunId::LAST, vec![5, 9]),
     ];
-    assert_eq!(numbers(&structure), places);
-    assert_eq!((structure.run_of(file(9)), structure.run_of(file(6))), (Some(RunId::LAST), None));
+    assert_eq!(numbers(&manifest), places);
+    assert_eq!((manifest.run_of(file(9)), manifest.run_of(file(6))), (Some(RunId::LAST), None));
     assert_eq!(changes[2].dropped().collect::<Vec<_>>(), [file(3), file(200)]);
 }
 
 #[test]
 fn a_move_takes_a_table_deeper_and_drops_none() {
-    let (_, structure) = example();
+    let (_, manifest) = example();
     let moves = change(&[300], &[(RunId::LAST, 300)]);
     assert_eq!(moves.dropped().count(), 0);
-    let next = after(&structure, &moves).unwrap();
+    let next = after(&manifest, &moves).unwrap();
     assert_eq!(numbers(&next)[2..], [(RunId::LAST, vec![5, 9, 300])]);
 }
 
 #[test]
 fn a_run_is_younger_than_all_that_are_there() {
-    let (_, structure) = example();
-    assert_eq!(structure.next_ordinal(), 3);
-    let without = after(&structure, &change(&[7, 8, 4], &[])).unwrap();
+    let (_, manifest) = example();
+    assert_eq!(manifest.next_ordinal(), 3);
+    let without = after(&manifest, &change(&[7, 8, 4], &[])).unwrap();
     assert_eq!(without.next_ordinal(), 0, "nothing is left that it could be older than");
-    let part = after(&structure, &change(&[7, 4], &[(RunId::L0(2), 10)])).unwrap();
+    let part = after(&manifest, &change(&[7, 4], &[(RunId::L0(2), 10)])).unwrap();
     assert_eq!(numbers(&part)[0], (RunId::L0(2), vec![8, 10]), "what a run becomes stays where it was");
 }
 
 #[test]
 fn roots_and_changes_come_back_and_every_cut_is_noticed() {
-    let (changes, structure) = example();
-    let root = blob::encode(LsmOptions::default(), &structure);
-    assert_eq!(blob::decode(&root), Ok((LsmOptions::default(), structure)));
+    let (changes, manifest) = example();
+    let root = blob::encode(LsmOptions::default(), &manifest);
+    assert_eq!(blob::decode(&root), Ok((LsmOptions::default(), manifest)));
     (0..root.len()).for_each(|cut| assert!(blob::decode(&root[..cut]).is_err(), "root, {cut}"));
     assert!(blob::decode(&[&root[..], &[0]].concat()).is_err());
     for change in changes {
@@ -97,8 +97,8 @@ fn roots_and_changes_come_back_and_every_cut_is_noticed() {
 
 #[test]
 fn a_table_takes_a_few_bytes_of_a_root() {
-    let mut structure = LevelManifest::default();
+    let mut manifest = LevelManifest::default();
     let tables: Vec<_> = (1..=1000).map(|number| (RunId::LAST, number)).collect();
-    structure.apply(&change(&[], &tables)).unwrap();
-    assert!(blob::encode(LsmOptions::default(), &structure).len() < 1000 * 8);
+    manifest.apply(&change(&[], &tables)).unwrap();
+    assert!(blob::encode(LsmOptions::default(), &manifest).len() < 1000 * 8);
 }

@@ -67,23 +67,23 @@ fn kind(random: &mut SmallRng) -> RangeEditKind {
     }
 }
 
-fn check(structure: &LevelManifest, model: &Model) {
+fn check(manifest: &LevelManifest, model: &Model) {
     for (key, wanted) in (0..=u8::MAX).zip(model) {
-        assert_eq!(structure.paged_ranges().at(&[key]).map(PagedRange::superseded_from), *wanted, "{key}");
+        assert_eq!(manifest.paged_ranges().at(&[key]).map(PagedRange::superseded_from), *wanted, "{key}");
     }
-    let paged_ranges: Vec<_> = structure.paged_ranges().iter().collect();
+    let paged_ranges: Vec<_> = manifest.paged_ranges().iter().collect();
     assert!(paged_ranges.iter().all(|paged_range| paged_range.bounds().0 < paged_range.bounds().1));
     assert!(paged_ranges.windows(2).all(|pair| {
         let (left, right) = (pair[0].bounds().1, pair[1].bounds().0);
         left < right || (left == right && pair[0].superseded_from() != pair[1].superseded_from())
     }));
-    assert_eq!(decode(&encode(structure)).as_ref(), Ok(&**structure.paged_ranges()));
+    assert_eq!(decode(&encode(manifest)).as_ref(), Ok(&**manifest.paged_ranges()));
 }
 
 /// The paged ranges as a root encodes them.
-fn encode(structure: &LevelManifest) -> Vec<u8> {
+fn encode(manifest: &LevelManifest) -> Vec<u8> {
     let mut w = Writer::new();
-    structure.paged_ranges().encode(&mut w);
+    manifest.paged_ranges().encode(&mut w);
     w.finish()
 }
 
@@ -94,8 +94,8 @@ fn decode(bytes: &[u8]) -> Result<PagedRanges, Malformed> {
 }
 
 /// Checks that fragments begin and end where the model changes.
-fn check_fragments(structure: &LevelManifest, model: &Model) {
-    let paged_ranges = structure.paged_ranges();
+fn check_fragments(manifest: &LevelManifest, model: &Model) {
+    let paged_ranges = manifest.paged_ranges();
     let is_in = |fragment: RangeFragment<'_>, key: usize| {
         let (key, Visibility { superseded_from, has_pages }) = ([key as u8], fragment.visibility);
         let reaches = fragment.lower <= &key[..] && fragment.upper.is_none_or(|upper| &key[..] < upper);
@@ -117,8 +117,8 @@ fn check_fragments(structure: &LevelManifest, model: &Model) {
 }
 
 /// Checks which key ranges are visible in one run.
-fn check_ranges(structure: &LevelManifest, model: &Model, run_id: RunId) {
-    let paged_ranges = structure.paged_ranges();
+fn check_ranges(manifest: &LevelManifest, model: &Model, run_id: RunId) {
+    let paged_ranges = manifest.paged_ranges();
     let is_visible = |key: usize| {
         model[key].is_none_or(|superseded_from| superseded_from.is_none_or(|superseded_from| run_id < superseded_from))
     };
@@ -139,31 +139,31 @@ fn check_ranges(structure: &LevelManifest, model: &Model, run_id: RunId) {
 fn paged_ranges_are_what_their_edits_make_of_each_key() {
     for seed in 0..40 {
         let (mut random, mut model, mut fitting) = (SmallRng::seed_from_u64(seed), [None; 256], 0);
-        let (_, mut structure) = example();
+        let (_, mut manifest) = example();
         for _ in 0..300 {
             let (lower, upper) = (random.random_range(0..200_usize), random.random_range(0..20));
             let (range, kind) = ((lower, (lower + upper).saturating_sub(3)), kind(&mut random));
             let change = edit(&[range.0 as u8], &[range.1 as u8], kind);
             assert_eq!(VersionEdit::decode(&change.encode()).as_ref(), Ok(&change));
             let fits = edit_model(&mut model, range, kind);
-            match after(&structure, &change) {
-                Ok(next) => structure = next,
+            match after(&manifest, &change) {
+                Ok(next) => manifest = next,
                 Err(what) => assert!(!fits, "seed {seed}, {change:?}: {what}"),
             }
             fitting += usize::from(fits);
-            check(&structure, &model);
+            check(&manifest, &model);
         }
-        check_fragments(&structure, &model);
+        check_fragments(&manifest, &model);
         [RunId::L0(2), RunId::L0(1), RunId::at_depth(12), RunId::LAST]
             .iter()
-            .for_each(|run_id| check_ranges(&structure, &model, *run_id));
+            .for_each(|run_id| check_ranges(&manifest, &model, *run_id));
         assert!(fitting > 20, "seed {seed}: {fitting}");
     }
 }
 
 #[test]
 fn edits_of_one_record_are_made_one_after_the_other() {
-    let (_, structure) = example();
+    let (_, manifest) = example();
     let row = [
         edit(b"", b"c", RangeEditKind::Add(RunId::L0(1))),
         edit(b"c", b"k", RangeEditKind::Add(RunId::L0(0))),
@@ -171,13 +171,13 @@ fn edits_of_one_record_are_made_one_after_the_other() {
         edit(b"a", b"b", RangeEditKind::Reactivate),
         edit(b"e", b"f", RangeEditKind::Remove),
     ];
-    let mut parts = structure.clone();
+    let mut parts = manifest.clone();
     row.iter().for_each(|change| parts.apply(change).unwrap());
     let whole = VersionEdit {
         paged_ranges: row.into_iter().flat_map(|change| change.paged_ranges).collect(),
         ..VersionEdit::default()
     };
-    let at_once = after(&structure, &whole).unwrap();
+    let at_once = after(&manifest, &whole).unwrap();
     assert_eq!(at_once, parts);
     let marks: Vec<_> = at_once
         .paged_ranges()
@@ -204,11 +204,10 @@ fn edits_leave_the_same_in_whatever_records_they_come() {
                 .then(|| edit(&[lower as u8], &[(lower + length) as u8], kind).paged_ranges.remove(0))
         };
         let edits: Vec<PagedRangeEdit> = iter::repeat_with(draw).flatten().take(60).collect();
-        let (_, structure) = example();
-        let at_once =
-            after(&structure, &VersionEdit { paged_ranges: edits.clone(), ..VersionEdit::default() }).unwrap();
+        let (_, manifest) = example();
+        let at_once = after(&manifest, &VersionEdit { paged_ranges: edits.clone(), ..VersionEdit::default() }).unwrap();
         check(&at_once, &model);
-        let (mut parts, mut left) = (structure, &edits[..]);
+        let (mut parts, mut left) = (manifest, &edits[..]);
         while !left.is_empty() {
             let (paged_ranges, behind) = left.split_at(random.random_range(1..=left.len().min(7)));
             parts.apply(&VersionEdit { paged_ranges: paged_ranges.to_vec(), ..VersionEdit::default() }).unwrap();
@@ -220,8 +219,8 @@ fn edits_leave_the_same_in_whatever_records_they_come() {
 
 #[test]
 fn a_run_comes_above_all_floors_also_when_there_is_no_run_left() {
-    let (_, structure) = example();
-    let paged = after(&structure, &edit(b"a", b"c", RangeEditKind::Add(RunId::L0(2)))).unwrap();
+    let (_, manifest) = example();
+    let paged = after(&manifest, &edit(b"a", b"c", RangeEditKind::Add(RunId::L0(2)))).unwrap();
     let without_runs = after(&paged, &change(&[7, 8, 4], &[])).unwrap();
     assert_eq!(without_runs.next_ordinal(), 3);
     assert!(after(&without_runs, &change(&[], &[(RunId::L0(2), 20)])).is_err(), "it would not count");
@@ -233,8 +232,8 @@ fn a_run_comes_above_all_floors_also_when_there_is_no_run_left() {
 
 #[test]
 fn a_flush_brings_a_run_and_the_floor_at_it() {
-    let (_, structure) = example();
-    let paged = after(&structure, &edit(b"a", b"c", RangeEditKind::Add(RunId::L0(2)))).unwrap();
+    let (_, manifest) = example();
+    let paged = after(&manifest, &edit(b"a", b"c", RangeEditKind::Add(RunId::L0(2)))).unwrap();
     let raised = VersionEdit {
         paged_ranges: edit(b"a", b"c", RangeEditKind::Supersede(RunId::L0(3))).paged_ranges,
         ..flush(&paged, &[20])
@@ -247,15 +246,15 @@ fn a_flush_brings_a_run_and_the_floor_at_it() {
 
 #[test]
 fn an_absorption_takes_the_run_away_at_which_its_floor_is() {
-    let (_, structure) = example();
+    let (_, manifest) = example();
     let paged_ranges = edit(b"a", b"c", RangeEditKind::Add(RunId::L0(2))).paged_ranges;
-    let next = after(&structure, &VersionEdit { paged_ranges, ..change(&[7, 8, 4, 300, 5, 9], &[]) }).unwrap();
+    let next = after(&manifest, &VersionEdit { paged_ranges, ..change(&[7, 8, 4, 300, 5, 9], &[]) }).unwrap();
     assert_eq!((next.runs().count(), next.next_ordinal()), (0, 3));
 }
 
 #[test]
 fn what_is_no_range_or_no_floor_does_not_fit() {
-    let (_, structure) = example();
+    let (_, manifest) = example();
     let superseded_from = RangeEditKind::Add(RunId::L0(2));
     for misfit in [
         edit(b"c", b"c", superseded_from),
@@ -264,7 +263,7 @@ fn what_is_no_range_or_no_floor_does_not_fit() {
         edit(b"a", b"c", RangeEditKind::Add(RunId::L0(3))),
         edit(b"a", b"c", RangeEditKind::Add(RunId::at_depth(13))),
     ] {
-        assert!(after(&structure, &misfit).is_err(), "{misfit:?}");
+        assert!(after(&manifest, &misfit).is_err(), "{misfit:?}");
     }
     let long = edit(b"a", &[b'z'; MAX_KEY + 1], superseded_from);
     assert!(VersionEdit::decode(&long.encode()).is_err());
@@ -300,7 +299,7 @@ fn bounds_of_paged_ranges_have_a_mebibyte_at_most() {
     let change =
         |number: usize| edit(&bound(2 * number), &bound(2 * number + 1), RangeEditKind::Add(RunId::at_depth(12)));
     let full =
-        (0..fits).try_fold(LevelManifest::default(), |structure, number| after(&structure, &change(number))).unwrap();
+        (0..fits).try_fold(LevelManifest::default(), |manifest, number| after(&manifest, &change(number))).unwrap();
     assert_eq!(full.paged_ranges().iter().count(), fits);
     assert!(after(&full, &change(fits)).is_err());
     assert_eq!(decode(&encode(&full)).as_ref(), Ok(&**full.paged_ranges()));
@@ -314,7 +313,7 @@ fn bounds_of_paged_ranges_have_a_mebibyte_at_most() {
 
 #[test]
 fn every_cut_of_a_change_of_paged_ranges_is_noticed() {
-    let (_, structure) = example();
+    let (_, manifest) = example();
     let marks = [
         RangeEditKind::Add(RunId::L0(2)),
         RangeEditKind::Supersede(RunId::LAST),
@@ -322,7 +321,7 @@ fn every_cut_of_a_change_of_paged_ranges_is_noticed() {
         RangeEditKind::Remove,
     ];
     let paged_ranges: Vec<_> = marks.iter().flat_map(|kind| edit(b"a", b"b", *kind).paged_ranges).collect();
-    let body = VersionEdit { paged_ranges, ..flush(&structure, &[20]) }.encode();
+    let body = VersionEdit { paged_ranges, ..flush(&manifest, &[20]) }.encode();
     VersionEdit::decode(&body).unwrap();
     (0..body.len()).for_each(|cut| assert!(VersionEdit::decode(&body[..cut]).is_err(), "{cut}"));
     assert!(VersionEdit::decode(&[&body[..], &[0]].concat()).is_err());
@@ -330,7 +329,7 @@ fn every_cut_of_a_change_of_paged_ranges_is_noticed() {
 
 #[test]
 fn paged_ranges_of_a_root_are_refused_unless_they_are_whole_and_ascend() {
-    let (_, structure) = example();
+    let (_, manifest) = example();
     let row = [
         edit(b"a", b"c", RangeEditKind::Add(RunId::L0(2))),
         edit(b"c", b"e", RangeEditKind::Add(RunId::LAST)),
@@ -338,9 +337,9 @@ fn paged_ranges_of_a_root_are_refused_unless_they_are_whole_and_ascend() {
         edit(b"e", b"g", RangeEditKind::Reactivate),
     ];
     let paged_ranges = row.into_iter().flat_map(|change| change.paged_ranges).collect();
-    let structure = after(&structure, &VersionEdit { paged_ranges, ..VersionEdit::default() }).unwrap();
-    let bytes = encode(&structure);
-    assert_eq!(decode(&bytes).as_ref(), Ok(&**structure.paged_ranges()));
+    let manifest = after(&manifest, &VersionEdit { paged_ranges, ..VersionEdit::default() }).unwrap();
+    let bytes = encode(&manifest);
+    assert_eq!(decode(&bytes).as_ref(), Ok(&**manifest.paged_ranges()));
     (0..bytes.len()).for_each(|cut| assert!(decode(&bytes[..cut]).is_err(), "{cut}"));
     assert!(decode(&[&bytes[..], &[0]].concat()).is_err());
     let paged_range = |lower: u8, upper: u8, superseded_from: u8| [1, lower, 1, upper, superseded_from];

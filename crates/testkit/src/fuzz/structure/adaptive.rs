@@ -28,29 +28,26 @@ fn root(bytes: &[u8]) -> Option<State> {
     let blob = Blob::decode(bytes).ok()?;
     assert!(blob.encode() == bytes, "a root has another form");
     let (options, tables) = root_of_lsm(&blob.lsm)?;
-    let structure = tables.with_paged_ranges(blob.paged_ranges.clone());
-    check(&structure);
-    Some((blob, options, structure))
+    let manifest = tables.with_paged_ranges(blob.paged_ranges.clone());
+    check(&manifest);
+    Some((blob, options, manifest))
 }
 
-fn change((blob, options, structure): State, record: &[u8]) -> Option<State> {
+fn change((blob, options, manifest): State, record: &[u8]) -> Option<State> {
     let (_, body) = record.split_first().filter(|(part, _)| **part == TABLES)?;
-    let structure = after(structure, body)?;
-    check(&structure);
-    let blob = Blob {
-        paged_ranges: structure.paged_ranges().as_ref().clone(),
-        lsm: blob::encode(options, &structure),
-        ..blob
-    };
+    let manifest = after(manifest, body)?;
+    check(&manifest);
+    let blob =
+        Blob { paged_ranges: manifest.paged_ranges().as_ref().clone(), lsm: blob::encode(options, &manifest), ..blob };
     let (same, _, back) = root(&blob.encode()).expect("a root is read again");
-    assert!((&same, &back) == (&blob, &structure), "what was changed does not come back");
-    Some((blob, options, structure))
+    assert!((&same, &back) == (&blob, &manifest), "what was changed does not come back");
+    Some((blob, options, manifest))
 }
 
 /// Checks the invariants of all paged ranges.
-fn check(structure: &LevelManifest) {
-    let (mut end, next) = (&[][..], structure.next_ordinal());
-    for paged_range in structure.paged_ranges().iter() {
+fn check(manifest: &LevelManifest) {
+    let (mut end, next) = (&[][..], manifest.next_ordinal());
+    for paged_range in manifest.paged_ranges().iter() {
         let (lower, upper) = paged_range.bounds();
         assert!(end <= lower && lower < upper, "covers have keys in common, or none");
         assert!(

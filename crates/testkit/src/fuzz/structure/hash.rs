@@ -19,16 +19,16 @@ pub fn history(input: &[u8]) -> usize {
 
 /// The older encoding has no options, so it comes back in the newer encoding.
 fn root(bytes: &[u8]) -> Option<(HashOptions, HashManifest)> {
-    let (options, structure) = blob::decode(bytes).ok()?;
-    assert!(bytes[0] == 1 || blob::encode(options, &structure) == bytes, "a root has another form");
-    Some((options, structure))
+    let (options, manifest) = blob::decode(bytes).ok()?;
+    assert!(bytes[0] == 1 || blob::encode(options, &manifest) == bytes, "a root has another form");
+    Some((options, manifest))
 }
 
-fn change((options, structure): (HashOptions, HashManifest), body: &[u8]) -> Option<(HashOptions, HashManifest)> {
+fn change((options, manifest): (HashOptions, HashManifest), body: &[u8]) -> Option<(HashOptions, HashManifest)> {
     let change = ManifestEdit::decode(body).ok()?;
     assert!(change.encode() == body, "a record has another form");
-    let (after, gone) = structure.after(&change).ok()?;
-    let (before, now) = (numbers(&structure), numbers(&after));
+    let (after, gone) = manifest.after(&change).ok()?;
+    let (before, now) = (numbers(&manifest), numbers(&after));
     let leave = |number: &u32| !now.contains(number) && (before.contains(number) || comes(&change, *number));
     assert!(gone.segments.iter().chain(&gone.tables).all(|file| leave(&file.number)), "a file is gone and there");
     let back = blob::decode(&blob::encode(options, &after));
@@ -36,8 +36,8 @@ fn change((options, structure): (HashOptions, HashManifest), body: &[u8]) -> Opt
     Some((options, after))
 }
 
-fn numbers(structure: &HashManifest) -> BTreeSet<u32> {
-    structure.numbers().collect()
+fn numbers(manifest: &HashManifest) -> BTreeSet<u32> {
+    manifest.numbers().collect()
 }
 
 /// Whether the edit adds this segment, which may be too late.

@@ -17,25 +17,25 @@ pub fn history(input: &[u8]) -> usize {
 
 /// The root of an lsm, by itself or as the part of another keyspace.
 pub(super) fn root(bytes: &[u8]) -> Option<(LsmOptions, LevelManifest)> {
-    let (options, structure) = blob::decode(bytes).ok()?;
-    assert!(blob::encode(options, &structure) == bytes, "a root has another form");
-    Some((options, structure))
+    let (options, manifest) = blob::decode(bytes).ok()?;
+    assert!(blob::encode(options, &manifest) == bytes, "a root has another form");
+    Some((options, manifest))
 }
 
 /// An lsm by itself has no paged ranges.
-fn change((options, structure): (LsmOptions, LevelManifest), body: &[u8]) -> Option<(LsmOptions, LevelManifest)> {
-    let structure = after(structure, body).filter(|structure| structure.paged_ranges().iter().next().is_none())?;
-    let back = blob::decode(&blob::encode(options, &structure));
-    assert!(back == Ok((options, structure.clone())), "what was changed does not come back");
-    Some((options, structure))
+fn change((options, manifest): (LsmOptions, LevelManifest), body: &[u8]) -> Option<(LsmOptions, LevelManifest)> {
+    let manifest = after(manifest, body).filter(|manifest| manifest.paged_ranges().iter().next().is_none())?;
+    let back = blob::decode(&blob::encode(options, &manifest));
+    assert!(back == Ok((options, manifest.clone())), "what was changed does not come back");
+    Some((options, manifest))
 }
 
 /// The manifest after a record, if the record is an edit that fits.
-pub(super) fn after(mut structure: LevelManifest, body: &[u8]) -> Option<LevelManifest> {
+pub(super) fn after(mut manifest: LevelManifest, body: &[u8]) -> Option<LevelManifest> {
     let change = VersionEdit::decode(body).ok()?;
     assert!(change.encode() == body, "a record has another form");
-    structure.apply(&change).ok()?;
-    change.added.iter().for_each(|(place, file)| assert_eq!(structure.run_of(*file), Some(*place)));
-    change.dropped().for_each(|file| assert_eq!(structure.run_of(file), None));
-    Some(structure)
+    manifest.apply(&change).ok()?;
+    change.added.iter().for_each(|(place, file)| assert_eq!(manifest.run_of(*file), Some(*place)));
+    change.dropped().for_each(|file| assert_eq!(manifest.run_of(file), None));
+    Some(manifest)
 }

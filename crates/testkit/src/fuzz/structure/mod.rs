@@ -7,11 +7,11 @@ pub mod lsm;
 /// Decodes a root and the records of changes that follow it; each is preceded by its length in two bytes. Returns how
 /// many of them are whole.
 fn history<S>(mut input: &[u8], root: impl Fn(&[u8]) -> Option<S>, change: impl Fn(S, &[u8]) -> Option<S>) -> usize {
-    let mut structure = next(&mut input).and_then(root);
+    let mut manifest = next(&mut input).and_then(root);
     let mut whole = 0;
-    while let Some(before) = structure {
+    while let Some(before) = manifest {
         whole += 1;
-        structure = next(&mut input).and_then(|body| change(before, body));
+        manifest = next(&mut input).and_then(|body| change(before, body));
     }
     whole
 }
