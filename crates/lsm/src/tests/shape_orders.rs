@@ -74,7 +74,7 @@ impl TableMeta for Table {
 /// The state under the structure mutex.
 #[derive(Default)]
 struct State {
-    structure: LevelManifest,
+    manifest: LevelManifest,
     pending_frees: PendingFrees<Version<Table>>,
     tables: u32,
 }
@@ -203,8 +203,8 @@ impl Fixture {
     fn change(&self, change: &VersionEdit, fresh: &[Arc<Table>], publish: impl FnOnce(Arc<Version<Table>>)) {
         let mut state = self.state.lock();
         let before = self.current.get().version;
-        state.structure.apply(change).unwrap();
-        let version = before.after(&state.structure, fresh).unwrap();
+        state.manifest.apply(change).unwrap();
+        let version = before.after(&state.manifest, fresh).unwrap();
         let uncovered = change.paged_ranges.iter().filter(|edit| edit.kind == RangeEditKind::Remove);
         state.pending_frees.version_replaced(&before, 0, uncovered.map(|_| span()));
         publish(Arc::new(version));
@@ -221,7 +221,7 @@ impl Fixture {
             self.change(&VersionEdit::default(), &[], |version| self.current.install_flushed(&oldest, version));
         } else {
             let table = self.table(value[0]);
-            let run = RunId::L0(self.state.lock().structure.next_ordinal());
+            let run = RunId::L0(self.state.lock().manifest.next_ordinal());
             let change = VersionEdit { added: vec![(run, table.file)], ..VersionEdit::default() };
             self.change(&change, &[table], |version| self.current.install_flushed(&oldest, version));
         }

@@ -23,7 +23,7 @@ use crate::storage::FileId;
 /// Keyspace files may have one of this many of the process's descriptors open; this is also the least number. Files
 /// with unsynced writes stay open beyond that.
 const PART: usize = 4;
-const MIN_FILES: usize = 4;
+const LEAST_FILES: usize = 4;
 /// How often a thread that may open no more files tries again: other threads have files open for a transfer. The second
 /// constant is the time in between.
 const TRIES: usize = 2_000;
@@ -78,7 +78,7 @@ struct State {
 impl Descriptors {
     /// A quarter of the files that the process may open.
     pub(super) fn of_process() -> Arc<Descriptors> {
-        Descriptors::new((most_open() / PART).max(MIN_FILES))
+        Descriptors::new((most_open() / PART).max(LEAST_FILES))
     }
 
     pub(super) fn new(most: usize) -> Arc<Descriptors> {
