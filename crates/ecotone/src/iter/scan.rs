@@ -115,7 +115,7 @@ impl Scan {
                         }
                     }
                     database.retry_without_memory(|| {
-                        let _turn = database.closed_scans.lock();
+                        let _guard = database.closed_scans.lock();
                         let _held = lock_rank::hold(LockRank::ClosedScan);
                         closed.fill(&self.engine, &database.memory, rest.clone(), direction)
                     })?;
