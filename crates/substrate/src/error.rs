@@ -17,8 +17,8 @@ pub enum Error {
     /// If the database opens, `ecotone verify` lists all damage.
     #[error("{file} is corrupt at byte {offset}: {what}")]
     Corruption {
-        /// Name of the file inside the database directory; or what is damaged, such as `log`, where the damage lies in no
-        /// single file.
+        /// Name of the file inside the database directory; or what is damaged, such as `log`, where the damage lies in
+        /// no single file.
         file: String,
         /// Byte offset of the damage, or of the structure that holds it; a position in the log if `file` names the log.
         offset: u64,

@@ -234,9 +234,9 @@ impl Memory {
         (self.budget / WINDOWS).saturating_sub(self.used(&[Component::Windows]))
     }
 
-    /// Leases for work that must go on, from the reserve too. If nothing is free it asks the shares in the order in which
-    /// they joined, each as long as it gives something, until one has made space: freed memory may be scattered, and a
-    /// block must not be. If none has, it fails with [`Error::Memory`]. See the rules above.
+    /// Leases for work that must go on, from the reserve too. If nothing is free it asks the shares in the order in
+    /// which they joined, each as long as it gives something, until one has made space: freed memory may be scattered,
+    /// and a block must not be. If none has, it fails with [`Error::Memory`]. See the rules above.
     pub fn lease_essential(&self, component: Component, size: Size) -> Result<Block> {
         self.lease_from_caches(component, size, 0)
     }
