@@ -108,7 +108,7 @@ impl Store for Bf {
         self.write(key, &new)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_until_quiet(&self) -> Result<()> {
         // It has no background work, and its only flush is the snapshot of `close`.
         Ok(())
     }

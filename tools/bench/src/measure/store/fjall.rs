@@ -104,7 +104,7 @@ impl Store for Fjall {
         self.persist()
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_until_quiet(&self) -> Result<()> {
         self.keyspace.rotate_memtable_and_wait()?;
         quiet::wait(|| {
             let running = self.database.outstanding_flushes() + self.database.active_compactions();

@@ -132,7 +132,7 @@ impl Store for Lmdb {
         self.group.submit(Write::Take { key: key.to_vec(), value: value.to_vec() }, |writes| self.commit(writes))
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_until_quiet(&self) -> Result<()> {
         Ok(self.environment.force_sync()?)
     }
 

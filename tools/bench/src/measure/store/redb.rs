@@ -134,7 +134,7 @@ impl Store for Redb {
         self.group.submit(Write::Take { key: key.to_vec(), value: value.to_vec() }, |writes| self.commit(writes))
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_until_quiet(&self) -> Result<()> {
         self.commit_as(::redb::Durability::Immediate, &[]).map(drop)
     }
 
@@ -143,6 +143,6 @@ impl Store for Redb {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.settle()
+        self.wait_until_quiet()
     }
 }

@@ -164,7 +164,7 @@ impl Store for Rocksdb {
         Ok(is_there)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_until_quiet(&self) -> Result<()> {
         self.database.flush()?;
         Ok(self.database.wait_for_compact(&WaitForCompactOptions::default())?)
     }

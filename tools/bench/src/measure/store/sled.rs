@@ -96,7 +96,7 @@ impl Store for Sled {
         self.persist()
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_until_quiet(&self) -> Result<()> {
         self.database.flush()?;
         Ok(())
     }
@@ -106,6 +106,6 @@ impl Store for Sled {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.settle()
+        self.wait_until_quiet()
     }
 }

@@ -257,7 +257,7 @@ fn the_index_of_rocksdb_is_counted() {
     let store = open_with(StoreKind::Rocksdb, &directory, Durability::None).unwrap();
     assert_eq!(store.stats().index_bytes, 0);
     (0..RECORDS).for_each(|number| store.insert(&key(number), &value(number, 1)).unwrap());
-    store.settle().unwrap();
+    store.wait_until_quiet().unwrap();
     let (bytes, blocks) =
         (store.stats().index_bytes, u64::from(RECORDS) * (key(0).len() + value(0, 1).len()) as u64 / 4096);
     assert!((8 * blocks..40 * blocks).contains(&bytes), "{bytes} bytes for {blocks} blocks");
