@@ -183,8 +183,8 @@ impl Files {
     /// Removes obsolete files whose dropping record is durable. A reader still has its file open.
     pub(super) fn delete_obsolete(&self) -> Result<()> {
         let synced = self.context().shared.wal.synced();
-        let ripe = |(seq, _): &mut (Seq, FileId)| *seq < synced || bug!(FreeSpaceEarly);
-        let files: Vec<_> = self.state().obsolete.extract_if(.., ripe).collect();
+        let is_due = |(seq, _): &mut (Seq, FileId)| *seq < synced || bug!(FreeSpaceEarly);
+        let files: Vec<_> = self.state().obsolete.extract_if(.., is_due).collect();
         self.remove(files.into_iter().map(|(_, file)| file))
     }
 

@@ -12,7 +12,7 @@ use super::run::Run;
 
 /// Blocks that were needed before a merge.
 #[derive(Debug)]
-struct Folded {
+struct PendingPunch {
     blocks: Vec<(Weak<Run>, Range<u32>)>,
     /// Alive as long as a reader may read the blocks.
     readers: Weak<()>,
@@ -24,23 +24,23 @@ struct Folded {
 /// later merge, so it waits for the readers of both.
 #[derive(Debug, Default)]
 pub(super) struct PendingPunches {
-    waiting: VecDeque<Folded>,
+    waiting: VecDeque<PendingPunch>,
 }
 
 impl PendingPunches {
     /// Adds the blocks that a merge has superseded. No new reader needs them.
     pub(super) fn push(&mut self, blocks: &[(Arc<Run>, Range<u32>)], readers: Weak<()>, record: Seq) {
         let blocks = blocks.iter().map(|(run, blocks)| (Arc::downgrade(run), blocks.clone())).collect();
-        self.waiting.push_back(Folded { blocks, readers, record });
+        self.waiting.push_back(PendingPunch { blocks, readers, record });
     }
 
     /// Takes the blocks of the oldest merges that have no readers any more and whose records are synced.
     pub(super) fn take(&mut self, synced: impl Fn(Seq) -> bool) -> Vec<(Arc<Run>, Range<u32>)> {
-        let ripe = |merged_until: &Folded| merged_until.readers.strong_count() == 0 && synced(merged_until.record);
+        let is_due = |punch: &PendingPunch| punch.readers.strong_count() == 0 && synced(punch.record);
         let mut taken = Vec::new();
-        while let Some(merged_until) = self.waiting.pop_front_if(|merged_until| ripe(merged_until)) {
+        while let Some(punch) = self.waiting.pop_front_if(|punch| is_due(punch)) {
             // A dropped run has lost its file.
-            taken.extend(merged_until.blocks.into_iter().filter_map(|(run, blocks)| Some((run.upgrade()?, blocks))));
+            taken.extend(punch.blocks.into_iter().filter_map(|(run, blocks)| Some((run.upgrade()?, blocks))));
         }
         taken
     }

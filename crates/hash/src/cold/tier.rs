@@ -77,8 +77,8 @@ impl Tier {
     /// # Errors
     /// If a file cannot be changed.
     pub fn punch(&self, synced: impl Fn(Seq) -> bool) -> Result<()> {
-        let ripe = self.punches.lock().take(synced);
-        ripe.into_iter().try_for_each(|(run, blocks)| run.punch(blocks))
+        let due = self.punches.lock().take(synced);
+        due.into_iter().try_for_each(|(run, blocks)| run.punch(blocks))
     }
 
     fn now<'p>(&'p self, pin: &'p Pin<'_>) -> &'p Arc<Runs> {
