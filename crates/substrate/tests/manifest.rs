@@ -129,6 +129,39 @@ fn a_copy_that_cannot_be_read_is_passed_over() {
     }
 }
 
+/// A manifest of several sectors, all of which differ from those of other generations.
+fn long(generation: u64) -> Manifest {
+    let mut manifest = sample(generation);
+    manifest.keyspaces[0].blob = vec![generation as u8; 2_000];
+    manifest
+}
+
+/// The process dies before the last sync of a store, and leaves copies that are equal. The next store overwrites one,
+/// and loses power.
+#[test]
+fn a_kill_and_then_a_power_failure_leave_a_whole_copy() {
+    let mut equal = 0;
+    for (io, seed) in (0..16).flat_map(|io| (0..6).map(move |seed| (io, seed))) {
+        let killed = SimStorage::new(seed);
+        long(1).store(&killed).unwrap();
+        killed.crash_at(killed.io_index() + io);
+        let stored = long(2).store(&killed).is_ok();
+        let killed = killed.crash(Crash::KeepAll);
+        let before = Manifest::load(&killed).unwrap().unwrap().generation;
+        equal += usize::from(before == 2 && !stored);
+        for (next, seed) in (0..6).flat_map(|next| (0..20).map(move |seed| (next, seed))) {
+            let disk = killed.crash(Crash::KeepAll);
+            Manifest::sync(&disk).unwrap();
+            disk.crash_at(disk.io_index() + next);
+            let _ = long(3).store(&disk);
+            let found = Manifest::load(&disk.crash(Crash::Random(seed)));
+            let found = found.unwrap_or_else(|error| panic!("I/O {io}, then {next}, seed {seed}: {error}"));
+            assert!([before, 3].contains(&found.unwrap().generation), "I/O {io}, then {next}, seed {seed}");
+        }
+    }
+    assert!(equal > 0, "no kill left copies that were not synced");
+}
+
 #[test]
 fn a_crash_at_any_io_leaves_one_or_the_other() {
     // Where the first is made, and where one is overwritten.

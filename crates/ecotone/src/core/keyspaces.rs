@@ -124,7 +124,7 @@ impl DatabaseState {
         let keyspaces = mem::take(&mut manifest.keyspaces);
         let mut next = Manifest { next_keyspace, keyspaces, ..manifest.next() };
         next.keyspaces.push(record);
-        match next.store(&*self.storage) {
+        match self.store_copies(&next) {
             Ok(()) => {
                 *manifest = next;
                 Ok(())
@@ -132,7 +132,7 @@ impl DatabaseState {
             Err(error) => {
                 next.keyspaces.pop();
                 manifest.keyspaces = next.keyspaces;
-                Err(self.health.poison(error))
+                Err(error)
             }
         }
     }

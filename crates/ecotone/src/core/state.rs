@@ -39,6 +39,8 @@ pub(crate) struct DatabaseState {
     /// The manifest as last stored. A checkpoint, a creation and a drop each hold the lock throughout, so they run one
     /// at a time.
     pub(crate) manifest: Mutex<Manifest>,
+    /// Whether this session has stored a manifest, so that the copies are durable.
+    has_stored: AtomicBool,
     pub(crate) durability: Durability,
     /// The directory.
     pub(crate) path: PathBuf,
@@ -76,6 +78,7 @@ impl DatabaseState {
             spaces: RwLock::new(spaces.into_iter().map(|space| (space.name.clone(), Arc::new(space))).collect()),
             gap_places,
             manifest: Mutex::new(manifest),
+            has_stored: AtomicBool::new(false),
             durability: options.durability,
             path: options.path.clone(),
             shared,
@@ -119,8 +122,15 @@ impl DatabaseState {
 
     /// Stores `next` as the manifest and keeps it in `manifest`.
     pub(crate) fn store(&self, manifest: &mut Manifest, next: Manifest) -> Result<()> {
-        next.store(&*self.storage).map_err(|error| self.health.poison(error))?;
+        self.store_copies(&next)?;
         *manifest = next;
         Ok(())
+    }
+
+    /// Stores `next` in both copies. The caller holds the lock of the manifest.
+    pub(super) fn store_copies(&self, next: &Manifest) -> Result<()> {
+        let first = !self.has_stored.swap(true, Ordering::Relaxed);
+        let synced = if first { Manifest::sync(&*self.storage) } else { Ok(()) };
+        synced.and_then(|()| next.store(&*self.storage)).map_err(|error| self.health.poison(error))
     }
 }

@@ -50,6 +50,19 @@ impl Manifest {
         Ok(Found::read(storage)?.newest()?.map(|(_, manifest)| manifest.clone()))
     }
 
+    /// Makes both copies durable as they are. It comes before the first [`store`](Self::store) of a session: that
+    /// overwrites one copy and relies on the other, and the process that wrote them may have died before its last sync.
+    /// Copies that are equal say nothing of that.
+    ///
+    /// # Errors
+    /// Those of a sync.
+    pub fn sync(storage: &dyn Storage) -> Result<()> {
+        for number in numbers(storage)? {
+            open(storage, number)?.sync()?;
+        }
+        sync_names(storage)
+    }
+
     /// Stores this manifest in both copies, durably. Each is whole before the other is touched. Its generation is
     /// higher than that of every whole copy.
     ///
