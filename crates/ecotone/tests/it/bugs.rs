@@ -118,7 +118,7 @@ fn noticed(run: u64) -> Result<(), String> {
 fn noticed_on(simulated: &Simulated, first: u64) -> Result<(), String> {
     exhaustive::run(simulated, Extent { length: 3, one_in: 27, first: (first % 27) as usize, interrupt_one_in: 80 })?;
     contract::run(simulated, first..first + 7, SHORT)?;
-    campaign::run(simulated, first, 84, SHORT)?;
+    campaign::run(simulated, first, 180, SHORT)?;
     campaign::run(simulated, first, 16, FULL)?;
     campaign::run(simulated, first, 234, WIDE)?;
     Ok(())
